@@ -336,8 +336,8 @@ class Kappa(AlertKind):
                 "a rule on kappa needs run_length, the mean number of gold scores between false alarms, such as 1000: "
                 "it has no share of the deployment's budget"
             )
-        given, (lowest, highest) = rule.reference, KAPPA_RANGE
-        if given is not None and not lowest < (line := alarm_line(given, "fall", rule.min_effect)) < highest:
+        reference, (lowest, highest) = rule.reference, KAPPA_RANGE
+        if reference is not None and not lowest < (line := alarm_line(reference, "fall", rule.min_effect)) < highest:
             raise ValueError(
                 f"the rule could never fire: its alarm limit {line:g} is not inside kappa's range {lowest:g} to "
                 f"{highest:g}; choose another target, baseline or min_effect"
@@ -422,15 +422,15 @@ class Covariate(AlertKind):
             raise ValueError(
                 f'segment = "{rule.segment}" leaves one value of the covariate {covariate}: leave segment out'
             )
-        given = [
+        extra = [
             name
             for name in ("target", "baseline", "baseline_spread", "baseline_window", "direction")
             if getattr(rule, name) not in (None, "both")
         ]
-        if given:
+        if extra:
             raise ValueError(
                 f"a rule on a covariate learns its distribution from the first learn_n values and fires on any change "
-                f"of it: leave {' and '.join(given)} out"
+                f"of it: leave {' and '.join(extra)} out"
             )
         if rule.run_length is None:
             raise ValueError(
@@ -530,8 +530,8 @@ class SentinelAnswers(AlertKind):
 
     def named_words(self, interaction_id: str) -> str | None:
         """Return the sentinel, and the number of its answer."""
-        found = _SENTINEL_ANSWER.fullmatch(interaction_id)
-        return None if found is None else f"{short_name(found[1])}, in answer {int(found[2]) + 1:,} to sentinels"
+        match = _SENTINEL_ANSWER.fullmatch(interaction_id)
+        return None if match is None else f"{short_name(match[1])}, in answer {int(match[2]) + 1:,} to sentinels"
 
 
 _PROMPT: Final = re.compile(r"/(?=(?:[a-z]+-)?(?:trace|claims|verdicts|criteria)\.[0-9])")

@@ -153,9 +153,9 @@ class AlertRule(WireModel):
     def _check_reference(self) -> None:
         if self.season is not None and self.baseline != SEASONAL:
             raise ValueError('season goes with baseline = "seasonal": set it, or leave season out')
-        given = [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: keep one")
+        references = [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
+        if len(references) > 1:
+            raise ValueError(f"{' and '.join(references)} exclude each other: keep one")
         if self.quantile is not None and self.kind != "threshold":
             raise ValueError(f'quantile compares with a target, and kind is {self.kind}: use kind = "threshold"')
         if self.baseline_spread is not None and self.kind != "distribution":

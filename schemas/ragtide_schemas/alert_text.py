@@ -158,7 +158,7 @@ class AlertText:
     def rows(self) -> tuple[tuple[str, str], ...]:
         """All facts below the title, in the order of reading: the name of each, and a sentence in one line."""
         whole = line(self.alert.message)
-        found = [
+        rows = [
             ("What", None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)),
             ("Seen", self.change),
             ("Target" if self.alert.baseline_source == "target" else "Normal", self.normal),
@@ -174,7 +174,7 @@ class AlertText:
             ("Do first", self.first),
             *((self._named, _words_of(self.alert, answer)) for answer in self.worst),
         ]
-        return tuple((name, sentence) for name, sentence in found if sentence)
+        return tuple((name, sentence) for name, sentence in rows if sentence)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -184,13 +184,17 @@ class AlertText:
     @property
     def sentences_of_facts(self) -> tuple[str, ...]:
         """The same without the worst answers."""
-        found = [(name, sentence) for name, sentence in self.rows if name != self._named]
-        return tuple(f"{name}: {sentence}" if name == "Diagnosis" else sentence for name, sentence in found)
+        rows = [(name, sentence) for name, sentence in self.rows if name != self._named]
+        return tuple(f"{name}: {sentence}" if name == "Diagnosis" else sentence for name, sentence in rows)
 
     @property
     def answer_labels(self) -> tuple[str, ...]:
         """A short label of each worst answer, for a link: its question if it may be shown, and its score."""
-        return tuple(_label_of(self._named, place, answer) for place, answer in enumerate(self.worst, 1))
+        labels = []
+        for place, answer in enumerate(self.worst, 1):
+            question = _line_of(answer.question, LONGEST_QUESTION) or f"{self._named} {place}"
+            labels.append(question if answer.score is None else f"{question} ({number(answer.score)})")
+        return tuple(labels)
 
     @property
     def worst_answers(self) -> tuple[str, ...]:
@@ -225,33 +229,33 @@ class AlertText:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Short facts with their names, for a table."""
         alert = self.alert
-        found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
+        facts = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
         if alert.segment:
-            found.append(("Segment", short_name(alert.segment)))
-        found += [kind_of(alert).about(alert), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
+            facts.append(("Segment", short_name(alert.segment)))
+        facts += [kind_of(alert).about(alert), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
         if self.change is not None:
-            found.append(("Since it came back" if self.state == "resolved" else "Since the change", _level(alert)))
+            facts.append(("Since it came back" if self.state == "resolved" else "Since the change", _level(alert)))
             name = "Target" if alert.baseline_source == "target" else "Normal"
-            found.append((name, f"{kind_of(alert).value(self.from_value)}{_learned(alert)}"))
+            facts.append((name, f"{kind_of(alert).value(self.from_value)}{_learned(alert)}"))
             if _limit(alert) is not None:
-                found.append((f"Counts {_beyond(alert)}", kind_of(alert).value(_limit(alert))))
+                facts.append((f"Counts {_beyond(alert)}", kind_of(alert).value(_limit(alert))))
             if alert.n is not None:
-                of = short_name(alert.segment) if alert.segment else "all"
-                found.append((f"{kind_of(alert).noun.capitalize()}s so far", f"{alert.n:,} in {of}"))
+                scope = short_name(alert.segment) if alert.segment else "all"
+                facts.append((f"{kind_of(alert).noun.capitalize()}s so far", f"{alert.n:,} in {scope}"))
         if alert.began_at is not None:
-            found.append(("Began", f"about {time(self.began_at)}"))
-        found.append(("Fired", time(self.fired_at)))
+            facts.append(("Began", f"about {time(self.began_at)}"))
+        facts.append(("Fired", time(self.fired_at)))
         if self.resolved_at is not None:
-            found.append(("Resolved", time(self.resolved_at)))
+            facts.append(("Resolved", time(self.resolved_at)))
         if self.acknowledged:
-            found.append(("Acknowledged", f"by {short_name(self.acknowledged)}"))
+            facts.append(("Acknowledged", f"by {short_name(self.acknowledged)}"))
         if self.silenced_until is not None:
-            found.append(("Silenced", f"until {time(self.silenced_until)}"))
+            facts.append(("Silenced", f"until {time(self.silenced_until)}"))
         if alert.labeler:
-            found.append(("Labeler", short_name(alert.labeler)))
+            facts.append(("Labeler", short_name(alert.labeler)))
         if alert.run:
-            found.append(("Run", short_name(alert.run)))
-        return tuple(found)
+            facts.append(("Run", short_name(alert.run)))
+        return tuple(facts)
 
 
 def alert_text(
@@ -283,6 +287,7 @@ def alert_text(
     measured = has_statistics(alert)
     recovered = alert.fired_observed is not None
     from_value = alert.baseline if alert.normal is None else alert.normal
+    diagnosis = tuple(cut(line(sentence), LONGEST_SENTENCE) for sentence in alert.diagnosis[:MOST_DIAGNOSES])
     return AlertText(
         alert=alert,
         title=_title(alert),
@@ -304,7 +309,7 @@ def alert_text(
         cause=_cause(alert) if fires else (),
         step=_step(alert) if fires else (),
         sure=_sure(alert) if fires else None,
-        diagnosis=_diagnosis(alert) if fires else (),
+        diagnosis=diagnosis if fires and _advises(alert) else (),
         worst=answers[:MOST_WORST] if fires else (),
         first=_first(alert, answers) if fires else None,
         notes=_notes(alert) if fires else (),
@@ -318,7 +323,7 @@ def message_of(alert: Alert) -> str:
     """Return the message of an alert with statistics: its facts in a few sentences, without those that change later."""
     text = alert_text(alert)
     began = None if alert.status == "resolved" else f"The change began about {time(text.began_at)}."
-    found = (
+    sentences = (
         f"{text.title}.",
         text.change,
         text.normal,
@@ -330,7 +335,7 @@ def message_of(alert: Alert) -> str:
         text.sure,
         *text.notes,
     )
-    return " ".join(sentence for sentence in found if sentence)
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def has_statistics(alert: Alert) -> bool:
@@ -353,12 +358,6 @@ def because(answer: WorstAnswer) -> str:
     """Return the judge's reason of an answer as the end of a sentence; empty without one."""
     reason = _line_of(answer.reason, LONGEST_REASON)
     return f". The judge: {reason}" if reason else ""
-
-
-def _label_of(named: str, place: int, answer: WorstAnswer) -> str:
-    question = _line_of(answer.question, LONGEST_QUESTION)
-    score = "" if answer.score is None else f" ({number(answer.score)})"
-    return f"{question or f'{named} {place}'}{score}"
 
 
 def _line_of(text: str | None, longest: int) -> str:
@@ -395,8 +394,8 @@ def _level(alert: Alert) -> str:
     ends = ""
     if alert.observed_lower is not None and alert.observed_upper is not None:
         ends = f" ({kind_of(alert).value(alert.observed_lower)} to {kind_of(alert).value(alert.observed_upper)})"
-    of = " at the beginning of sessions" if alert.observed_of == "first_answers" else ""
-    return f"{kind_of(alert).value(alert.observed)}{ends}, {kind_of(alert).observed(alert)}{of}"
+    beginning = " at the beginning of sessions" if alert.observed_of == "first_answers" else ""
+    return f"{kind_of(alert).value(alert.observed)}{ends}, {kind_of(alert).observed(alert)}{beginning}"
 
 
 def _change(alert: Alert) -> str | None:
@@ -413,11 +412,11 @@ def _normal(alert: Alert) -> str:
         moved = _limit(alert)
         counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {kind_of(alert).value(moved)}"
         return f"The target is {kind_of(alert).value(alert.baseline)}{counts}."
-    of = f" for {line(alert.normal_of)}" if alert.normal_of and alert.baseline_source != "window" else ""
+    of_what = f" for {line(alert.normal_of)}" if alert.normal_of and alert.baseline_source != "window" else ""
     limit = _limit(alert)
     counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {kind_of(alert).value(limit)}"
     value = alert.baseline if alert.normal is None else alert.normal
-    return f"Normal{of} is {kind_of(alert).value(value)}{_learned(alert)}{counts}."
+    return f"Normal{of_what} is {kind_of(alert).value(value)}{_learned(alert)}{counts}."
 
 
 def _learned(alert: Alert) -> str:
@@ -445,15 +444,15 @@ def _beyond(alert: Alert) -> str:
 
 def _values(alert: Alert) -> str | None:
     moved = sorted(alert.shares, key=lambda share: -abs(share.since - share.before))[:MOST_SHARES]
-    found = [
+    moves = [
         f"{covariate_values(alert, share.values)} {percent(share.before)} -> {percent(share.since)}"
         for share in moved
         if percent(share.before) != percent(share.since)
     ]
-    if not found or alert.status == "resolved":
+    if not moves or alert.status == "resolved":
         return None
     apart = "" if alert.distance is None else f" In total {percent(alert.distance)} of the interactions moved."
-    return cut(f"{covariate_name(alert)}: {'; '.join(found)}.{apart}", LONGEST_SENTENCE)
+    return cut(f"{covariate_name(alert)}: {'; '.join(moves)}.{apart}", LONGEST_SENTENCE)
 
 
 def _now(alert: Alert, current: CurrentLevel, now: datetime | None) -> str:
@@ -523,27 +522,27 @@ def _cause(alert: Alert) -> tuple[str, ...]:
 
 
 def _step(alert: Alert) -> tuple[str, ...]:
-    found = alert.moved_step
-    if found is None:
+    cause = alert.moved_step
+    if cause is None:
         waits = "Which step moved: not known yet. The alert comes once more, as explained."
         return (waits,) if alert.step_sought else ()
     stretch = (
-        f"{100 * found.confidence:.3g}% sure together, from {found.n_before:,} answers before the alert and "
-        f"{found.n_since:,} since"
+        f"{100 * cause.confidence:.3g}% sure together, from {cause.n_before:,} answers before the alert and "
+        f"{cause.n_since:,} since"
     )
-    moved, possible, unmoved = (_steps(steps) for steps in (found.moved, found.possible, found.unmoved))
-    if found.verdict == "moved":
-        named = f"{moved} moved by {_itself(found.moved)}, and no other step did"
-    elif found.verdict == "partly":
-        named = f"{moved} moved by {_itself(found.moved)}; not resolved: whether {possible} moved, too"
-    elif found.possible:
+    moved, possible, unmoved = (_steps(steps) for steps in (cause.moved, cause.possible, cause.unmoved))
+    if cause.verdict == "moved":
+        named = f"{moved} moved by {_itself(cause.moved)}, and no other step did"
+    elif cause.verdict == "partly":
+        named = f"{moved} moved by {_itself(cause.moved)}; not resolved: whether {possible} moved, too"
+    elif cause.possible:
         named = f"Which step moved is not resolved: one or more of {possible}, or none"
     else:
         named = "No step moved by itself"
     named = f"{named[0].upper()}{named[1:]} ({stretch})."
-    changes = "; ".join(_step_change(change) for change in found.changes)
+    changes = "; ".join(_step_change(change) for change in cause.changes)
     numbers = f"Changes of the steps' numbers: {changes}." if changes else "No number of a step certainly changed."
-    same = f"Certainly as before by {_itself(found.unmoved)}: {unmoved}." if unmoved and found.possible else None
+    same = f"Certainly as before by {_itself(cause.unmoved)}: {unmoved}." if unmoved and cause.possible else None
     return tuple(cut(sentence, LONGEST_SENTENCE) for sentence in (named, same, numbers) if sentence is not None)
 
 
@@ -610,16 +609,10 @@ def _first(alert: Alert, answers: Sequence[WorstAnswer]) -> str | None:
 
 
 def _notes(alert: Alert) -> tuple[str, ...]:
-    found = tuple(cut(line(note), LONGEST_SENTENCE) for note in alert.notes)
+    notes = tuple(cut(line(note), LONGEST_SENTENCE) for note in alert.notes)
     if not alert.diagnosis or _advises(alert):
-        return found
-    return (*found, f"There is too little data for advice yet: it takes {DIAGNOSED_N} answers since the change.")
-
-
-def _diagnosis(alert: Alert) -> tuple[str, ...]:
-    if not _advises(alert):
-        return ()
-    return tuple(cut(line(sentence), LONGEST_SENTENCE) for sentence in alert.diagnosis[:MOST_DIAGNOSES])
+        return notes
+    return (*notes, f"There is too little data for advice yet: it takes {DIAGNOSED_N} answers since the change.")
 
 
 def _advises(alert: Alert) -> bool:

@@ -27,7 +27,7 @@ def without_links(text: str) -> str:
     >>> without_links("see https://evil.example or www.evil.example")
     'see https[:]//evil.example or www[.]evil.example'
     """
-    return re.sub(r"(?i)\bwww\.", lambda found: f"{found[0][:3]}[.]", text.replace("://", "[:]//"))
+    return re.sub(r"(?i)\bwww\.", lambda match: f"{match[0][:3]}[.]", text.replace("://", "[:]//"))
 
 
 def number(value: float | None) -> str:

@@ -193,7 +193,7 @@ class WireModel(BaseModel):
                 type(self),
                 fields,
                 error,
-                lambda found: self.__pydantic_validator__.validate_python(found, self_instance=self),
+                lambda kept: self.__pydantic_validator__.validate_python(kept, self_instance=self),
             )
 
     def shared_with(self, other: type["WireModel"]) -> dict[str, Any]:
@@ -210,9 +210,7 @@ class WireModel(BaseModel):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
-            return _second_reading(
-                cls, obj, error, lambda found: super(WireModel, cls).model_validate(found, **options)
-            )
+            return _second_reading(cls, obj, error, lambda kept: super(WireModel, cls).model_validate(kept, **options))
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
@@ -225,7 +223,7 @@ class WireModel(BaseModel):
             except ValueError:
                 raise error from None
             return _second_reading(
-                cls, fields, error, lambda found: super(WireModel, cls).model_validate_json(to_json(found), **options)
+                cls, fields, error, lambda kept: super(WireModel, cls).model_validate_json(to_json(kept), **options)
             )
 
     @classmethod
@@ -284,11 +282,11 @@ class WireModel(BaseModel):
         fits = cls.max_bytes is None or len(payload) <= cls.max_bytes
         try:
             # Read and checked in one go, because most payloads are valid.
-            found: Self = cls.__pydantic_validator__.validate_json(payload if fits else b"")
+            model: Self = cls.__pydantic_validator__.validate_json(payload if fits else b"")
         except ValidationError:
             # Either it has fields that count as left out, or this way has the reason of the refusal.
             return cls.from_fields(read_json_object(payload, cls.max_bytes))
-        return found
+        return model
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -358,13 +356,13 @@ def _second_reading(
     model: type[_Model], fields: Any, error: ValidationError, validate: Callable[[Any], _Model]
 ) -> _Model:
     left_out = LeftOut()
-    found = _read_again(model, fields, (), left_out)
-    if found is fields:
+    kept = _read_again(model, fields, (), left_out)
+    if kept is fields:
         raise error
     try:
-        return validate(found).with_left_out(left_out)
+        return validate(kept).with_left_out(left_out)
     except ValidationError as second:
-        rest = _without_wrong(model, found, second, left_out)
+        rest = _without_wrong(model, kept, second, left_out)
         if rest is None:
             raise
     return validate(rest).with_left_out(left_out)
@@ -373,7 +371,7 @@ def _second_reading(
 def _read_again(model: type[WireModel], fields: Any, place: tuple[str | int, ...], left_out: LeftOut) -> Any:
     if not isinstance(fields, Mapping):
         return fields
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for name, value in fields.items():
         field = model.model_fields.get(name)
         if field is not None and not field.is_required() and is_left_out(value):
@@ -390,9 +388,9 @@ def _read_again(model: type[WireModel], fields: Any, place: tuple[str | int, ...
             count_left_out(left_out, _named(inner))
             continue
         nested = None if field is None else _model_in(field.annotation)
-        found[name] = value if nested is None else _inside(nested, value, inner, left_out)
-    same = len(found) == len(fields) and all(found[name] is value for name, value in fields.items())
-    return fields if same else found
+        kept[name] = value if nested is None else _inside(nested, value, inner, left_out)
+    same = len(kept) == len(fields) and all(kept[name] is value for name, value in fields.items())
+    return fields if same else kept
 
 
 def _named(place: tuple[str | int, ...]) -> str:
@@ -406,12 +404,12 @@ def _refused(model: type[WireModel], place: tuple[str | int, ...], value: Any, w
 
 
 def _without_wrong(model: type[WireModel], fields: Any, error: ValidationError, left_out: LeftOut) -> Any:
-    found = dict(fields)
+    right = dict(fields)
     copied: set[tuple[str | int, ...]] = set()
-    for place in dict.fromkeys(_side_places(model, found, error)):
+    for place in dict.fromkeys(_side_places(model, right, error)):
         if place is None:
             return None
-        parent: Any = found
+        parent: Any = right
         for depth, part in enumerate(place[:-1], 1):
             if place[:depth] not in copied:
                 copied.add(place[:depth])
@@ -419,7 +417,7 @@ def _without_wrong(model: type[WireModel], fields: Any, error: ValidationError, 
             parent = parent[part]
         parent.pop(place[-1], None)
         count_left_out(left_out, _named(place))
-    return found
+    return right
 
 
 def _side_places(model: type[WireModel], fields: Any, error: ValidationError) -> Iterator[tuple[str | int, ...] | None]:
@@ -464,8 +462,8 @@ def _model_in(annotation: object) -> type[WireModel] | None:
 
 def _inside(model: type[WireModel], value: Any, place: tuple[str | int, ...], left_out: LeftOut) -> Any:
     if isinstance(value, list | tuple):
-        found = [_read_again(model, item, (*place, index), left_out) for index, item in enumerate(value)]
-        return value if all(new is old for new, old in zip(found, value, strict=True)) else found
+        inner = [_read_again(model, item, (*place, index), left_out) for index, item in enumerate(value)]
+        return value if all(new is old for new, old in zip(inner, value, strict=True)) else inner
     if isinstance(value, Mapping) and not value.keys() & model.model_fields.keys():
         return {key: _read_again(model, item, (*place, key), left_out) for key, item in value.items()}
     return _read_again(model, value, place, left_out)
@@ -509,8 +507,10 @@ def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) ->
         remedy = "write the number as a text" if "number out of range" in str(error) else "send one UTF-8 JSON object"
         raise InvalidEntryError(Reason.NOT_JSON, f"the entry is not valid JSON: {error}; {remedy}") from None
     if not isinstance(value, dict):
+        names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
+        kind = names.get(type(value), "number")
         raise InvalidEntryError(
-            Reason.INVALID, f"the entry is a JSON {_json_type(value)}; send one JSON object with the schema's fields"
+            Reason.INVALID, f"the entry is a JSON {kind}; send one JSON object with the schema's fields"
         )
     return value
 
@@ -544,11 +544,6 @@ def _parts(value: object) -> Iterable[Any]:
 
 JSON_LEVELS_MAX: Final = 200
 """Most levels of a JSON text."""
-
-
-def _json_type(value: object) -> str:
-    names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
 
 
 ERRORS_TOLD = 10
@@ -586,9 +581,9 @@ def describe(error: ValidationError) -> str:
     details = error.errors(include_url=False)
     # A list with a bad item is also reported as too short; only the error of the item is described.
     parents = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
-    found = [_describe_one(detail) for detail in details if detail["loc"] not in parents]
-    more = f"; and {len(found) - ERRORS_TOLD} more" if len(found) > ERRORS_TOLD else ""
-    return printable("; ".join(found[:ERRORS_TOLD]) + more)
+    mistakes = [_describe_one(detail) for detail in details if detail["loc"] not in parents]
+    more = f"; and {len(mistakes) - ERRORS_TOLD} more" if len(mistakes) > ERRORS_TOLD else ""
+    return printable("; ".join(mistakes[:ERRORS_TOLD]) + more)
 
 
 def _describe_one(detail: ErrorDetails) -> str:
@@ -608,10 +603,10 @@ def _describe_one(detail: ErrorDetails) -> str:
     if may_hold_a_secret(detail) or kind == UNFIT:
         return f"{field} {remedy}"
     value = detail["input"]
-    shown = shortened(short_value(value.isoformat() if isinstance(value, datetime) else value))
+    got = shortened(short_value(value.isoformat() if isinstance(value, datetime) else value))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
-        return f"schema_version {shown} is unknown (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older version"
-    return f"{field} {remedy} (got {shown})"
+        return f"schema_version {got} is unknown (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older version"
+    return f"{field} {remedy} (got {got})"
 
 
 def may_hold_a_secret(detail: ErrorDetails) -> bool:

@@ -1,6 +1,6 @@
 """Sessions: the turns of a conversation, and the one interaction in which a judge reads them all. No I/O, no clock."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import blake2b
 from itertools import pairwise
@@ -62,29 +62,27 @@ def _session(turns: Sequence[RagInteraction], missing: int) -> RagInteraction:
         turns = sorted(turns, key=lambda turn: turn.turn or 0)
     first, last = turns[0], turns[-1]
     earlier = [EarlierTurn(question=turn.question[:_TEXT], response=turn.response[:_TEXT]) for turn in turns[:-1]]
-    shown = last_turns(earlier)
-    named = f"{first.pipeline}\0{first.session_id}\0{first.interaction_id}"
+    history = last_turns(earlier)
+    identity = f"{first.pipeline}\0{first.session_id}\0{first.interaction_id}"
+    segments = {
+        name: value for name, value in first.segments.items() if all(turn.segments.get(name) == value for turn in turns)
+    }
     users, clusters = {turn.user_id for turn in turns}, {turn.cluster for turn in turns}
     return last.model_copy(
         update={
             "unit": "session",
-            "interaction_id": f"session-{blake2b(named.encode(errors='surrogatepass'), digest_size=16).hexdigest()}",
+            "interaction_id": f"session-{blake2b(identity.encode(errors='surrogatepass'), digest_size=16).hexdigest()}",
             "occurred_at": max(turn.occurred_at for turn in turns),
             "documents": (),
-            "history": tuple(shown) or None,
+            "history": tuple(history) or None,
             "turn": missing + len(turns) - 1,
-            "metadata": {"turns": [turn.interaction_id for turn in turns[-1 - len(shown) :]]},
-            "segments": _shared([turn.segments for turn in turns]),
+            "metadata": {"turns": [turn.interaction_id for turn in turns[-1 - len(history) :]]},
+            "segments": segments,
             "user_id": last.user_id if len(users) == 1 else None,
             "cluster": last.cluster if len(clusters) == 1 else None,
             "sampling_probability": min(turn.sampling_probability for turn in turns),
         }
     )
-
-
-def _shared(segments: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    first, *others = segments
-    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 def has_turn(session: RagInteraction, interaction_id: str) -> bool:

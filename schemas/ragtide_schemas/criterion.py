@@ -53,8 +53,8 @@ _STEERS: Final = re.compile(f"[{STEERING}]")
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    if found := _STEERS.search(line):
-        raise ValueError(f"has the control character U+{ord(found[0]):04X}: remove it")
+    if steering := _STEERS.search(line):
+        raise ValueError(f"has the control character U+{ord(steering[0]):04X}: remove it")
     return line
 
 

@@ -87,8 +87,8 @@ class DeadLetter(VersionedModel):
     @property
     def pipeline(self) -> str | None:
         """Pipeline that the payload names; None if it names none or cannot be read."""
-        found = (self._fields() or {}).get("pipeline")
-        return found if isinstance(found, str) and len(found) <= NAME_MAX_CHARS else None
+        name = (self._fields() or {}).get("pipeline")
+        return name if isinstance(name, str) and len(name) <= NAME_MAX_CHARS else None
 
     def is_about(self, interaction_id: str) -> bool:
         """Return whether the payload names an interaction; a payload that is no JSON object names it as a quoted text.

@@ -16,12 +16,12 @@ from pydantic import BaseModel
 
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
     """Return the description of each field of a model that has one, those of its parents included."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         # The parent of a generic model with its types has no source of its own.
         if issubclass(parent, BaseModel) and parent is not BaseModel and "[" not in parent.__name__:
-            found |= _in_module(parent.__module__)[parent.__qualname__]
-    return {name: found[name] for name in model.model_fields if name in found}
+            texts |= _in_module(parent.__module__)[parent.__qualname__]
+    return {name: texts[name] for name in model.model_fields if name in texts}
 
 
 @cache

@@ -37,13 +37,13 @@ def gold_score(value: Any, name: str, left_out: LeftOut) -> Any:
     Raises:
         UnfitError: it is outside the range of its metric.
     """
-    found = scalar(value, name, left_out)
-    if isinstance(found, int | float):
+    score = scalar(value, name, left_out)
+    if isinstance(score, int | float):
         try:
-            check_gold_scores({name.partition(".")[2]: found})
+            check_gold_scores({name.partition(".")[2]: score})
         except ValueError as error:
             raise UnfitError(str(error)) from None
-    return found
+    return score
 
 
 class Feedback(VersionedModel):

@@ -145,12 +145,12 @@ def phrase_of(labeler: str, purposes: Mapping[str, Sequence[Purpose] | None]) ->
         labeler: its name.
         purposes: by metric, in order; the first metric from labels decides, else the first of the labeler's own.
     """
-    own = [metric for metric, found in purposes.items() if metric not in METRICS and found is not None]
+    own = [metric for metric, fit in purposes.items() if metric not in METRICS and fit is not None]
     metric = next(iter([*filter(_from_labels, purposes), *own]), None)
     if metric is None:
         return None
-    found = purposes[metric]
-    return in_words(found, measured=(known := KNOWN.get(labeler, _OWN)).is_as_measured and found == known.fit_for)
+    fit = purposes[metric]
+    return in_words(fit, measured=(known := KNOWN.get(labeler, _OWN)).is_as_measured and fit == known.fit_for)
 
 
 Sight = Literal["sees", "partly", "does not see", "absent for", "moves with"]
@@ -167,8 +167,8 @@ def failures_of(labeler: str, metric: str) -> Failures:
 
     docs/scores/corruptions.md has the measurements.
     """
-    found = SEEN.get(labeler, {}).get(metric, {})
-    return {sight: found[sight] for sight in SIGHTS if sight in found}
+    seen = SEEN.get(labeler, {}).get(metric, {})
+    return {sight: seen[sight] for sight in SIGHTS if sight in seen}
 
 
 BROKEN_RETRIEVER: Final = "broken retriever"
@@ -181,8 +181,8 @@ def misses(labeler: str, metric: str, failure: str) -> bool:
     >>> [misses("local", metric, BROKEN_RETRIEVER) for metric in ("retrieval.match", "trace.adherence", "own.f1")]
     [False, True, False]
     """
-    found = failures_of(labeler, metric)
-    return bool(found) and failure not in found.get("sees", ())
+    failures = failures_of(labeler, metric)
+    return bool(failures) and failure not in failures.get("sees", ())
 
 
 def sees_of(labeler: str, metric: str) -> str | None:

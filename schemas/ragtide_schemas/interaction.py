@@ -156,7 +156,8 @@ def usable(value: object) -> bool:
 
 
 Covariates = Annotated[
-    Annotated[dict[Name, Value], Field(max_length=COVARIATES_MAX)] | None, AfterValidator(lambda found: found or None)
+    Annotated[dict[Name, Value], Field(max_length=COVARIATES_MAX)] | None,
+    AfterValidator(lambda covariates: covariates or None),
 ]
 """Number by name; an empty object counts as not given."""
 
@@ -361,7 +362,8 @@ def last_turns(turns: Sequence[Any]) -> list[Any]:
     kept: list[Any] = []
     size = 0
     for turn in reversed(turns):
-        size += _length(turn)
+        texts = [turn.get(name) if isinstance(turn, Mapping) else getattr(turn, name, None) for name in _TEXTS]
+        size += sum(len(text) for text in texts if isinstance(text, str))
         if size > HISTORY_MAX_CHARS or len(kept) == HISTORY_TURNS_MAX:
             break
         kept.append(turn)
@@ -375,17 +377,12 @@ def with_id(fields: Mapping[str, Any], interaction_id: str, left_out: LeftOut) -
         interaction_id: the same whenever these fields come again.
         left_out: counts a value that is no id.
     """
-    given = fields.get("interaction_id")
-    if not is_left_out(given):
+    own_id = fields.get("interaction_id")
+    if not is_left_out(own_id):
         try:
-            id_text(given, "interaction_id", left_out)
+            id_text(own_id, "interaction_id", left_out)
         except UnfitError:
             count_left_out(left_out, "interaction_id")
         else:
             return dict(fields)
     return {**fields, "interaction_id": interaction_id}
-
-
-def _length(turn: Any) -> int:
-    texts = [turn.get(name) if isinstance(turn, Mapping) else getattr(turn, name, None) for name in _TEXTS]
-    return sum(len(text) for text in texts if isinstance(text, str))

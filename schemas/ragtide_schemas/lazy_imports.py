@@ -24,7 +24,7 @@ def late(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
         package: its name.
         names: by module, its names with blanks between them; a module of the package begins with a dot.
     """
-    module_of = {name: module for module, found in names.items() for name in found.split()}
+    module_of = {name: module for module, listed in names.items() for name in listed.split()}
     this = sys.modules[package]
     this.__dict__["__all__"] = sorted(module_of)
 

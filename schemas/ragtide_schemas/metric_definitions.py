@@ -608,7 +608,7 @@ METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: 
 
 def definitions_of_errors(metrics: Mapping[str, MetricDefinition]) -> Mapping[str, MetricDefinition]:
     """Return the definitions of the errors against gold scores: of each metric, and of each family of scores."""
-    made = [
+    definitions = [
         _error(
             f"rmse.{metric.name}",
             f"Root mean squared error of {metric.name} against gold scores.",
@@ -623,11 +623,11 @@ def definitions_of_errors(metrics: Mapping[str, MetricDefinition]) -> Mapping[st
         consistency, errors = f"consistency_score.{family}", f"rmse.{family}"
         together = f"Error of the metrics of {family} against gold scores, together."
         agreeing = f"Agreement of the metrics of {family} with gold scores."
-        made += [
+        definitions += [
             _error(errors, together, "sqrt(mean(RMSE²)) over the metrics with gold scores", (consistency,)),
             _error(consistency, agreeing, f"1 - {errors}", (errors,), direction=Direction.HIGHER),
         ]
-    return {metric.name: metric for metric in made}
+    return {metric.name: metric for metric in definitions}
 
 
 _SCORED: Final = ("trace", "ragchecker")

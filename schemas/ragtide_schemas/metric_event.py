@@ -284,7 +284,7 @@ class MetricEvent(VersionedModel):
             metric: qualified name of the metric.
         """
         declared = [self.declared, *(part.declared for part in self.beside or ())]
-        return next((found[metric] for found in declared if found and metric in found), None)
+        return next((known[metric] for known in declared if known and metric in known), None)
 
     def by_evaluator(self) -> tuple[Self, ...]:
         """Return an event for each evaluator, with nothing in `beside`: this event first.
@@ -312,10 +312,10 @@ class MetricEvent(VersionedModel):
         keep the event's cost, counts and gold scores, and the judge's scores of their metrics.
         """
         own = self.inclusion_probability
-        found = dict.fromkeys([own, *map(self.probability_of, (*self.scores, *self.absent))])
-        return (self,) if len(found) == 1 else tuple(map(self._of_probability, found))
+        probabilities = dict.fromkeys([own, *map(self.probability_of, (*self.scores, *self.absent))])
+        return (self,) if len(probabilities) == 1 else tuple(map(self._with_probability, probabilities))
 
-    def _of_probability(self, probability: float) -> Self:
+    def _with_probability(self, probability: float) -> Self:
         def chosen(values: Mapping[str, Kind]) -> dict[str, Kind]:
             return {metric: value for metric, value in values.items() if self.probability_of(metric) == probability}
 
@@ -350,7 +350,7 @@ class MetricEvent(VersionedModel):
             return None
         share = 1.0 if judged.uniform_probability is None else judged.uniform_probability
         probability = max(self.inclusion_probability * share, PROBABILITY_MIN)
-        rates = {metric: of / judged.inclusion_probability for metric, of in (judged.inclusion or {}).items()}
+        rates = {metric: rate / judged.inclusion_probability for metric, rate in (judged.inclusion or {}).items()}
         return self.model_copy(
             update={
                 "labeler": judged.labeler,

@@ -166,15 +166,15 @@ def plain_text(value: Any) -> str | None:
     Raises:
         UnfitError: it is no finite number, or bytes that are no text.
     """
-    found = plain_scalar(value)
-    if isinstance(found, str):
-        return found
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, float):
-        return str(int(found)) if found.is_integer() and abs(found) < 2**53 else str(found)
-    if isinstance(found, int):
-        return str(found)
+    scalar = plain_scalar(value)
+    if isinstance(scalar, str):
+        return scalar
+    if isinstance(scalar, bool):
+        return "true" if scalar else "false"
+    if isinstance(scalar, float):
+        return str(int(scalar)) if scalar.is_integer() and abs(scalar) < 2**53 else str(scalar)
+    if isinstance(scalar, int):
+        return str(scalar)
     return None
 
 
@@ -242,22 +242,22 @@ class _PlainReader:
         self._values -= 1
         if depth > DEPTH_MAX:
             raise _BoundError(f"has more than {DEPTH_MAX} levels, or contains itself")
-        found = plain_scalar(value)
-        if found is None or isinstance(found, (str, int, float)):
-            return found
-        if type(found) is list:
-            return self._list(found, name, depth)
-        if (named := fields_of(found)) is not None:
-            return self._mapping(named, name, depth)
-        if isinstance(found, AbstractSet) and not isinstance(found, _LISTS):
-            return sorted(self._list(found, name, depth), key=lambda item: (type(item).__name__, str(item)))
-        if isinstance(found, _LISTS):
-            return self._list(found, name, depth)
-        if type(found).__module__.partition(".")[0] in _ARRAYS and hasattr(found, "tolist"):
-            self._check(found.size)
-            times = getattr(getattr(found, "dtype", None), "kind", "") in ("m", "M")
-            return self.read(list(found) if times else found.tolist(), name, depth)
-        raise UnfitError(unfit(found) if depth == 0 else "is an object")  # nobody reads the message of an inner one
+        plain = plain_scalar(value)
+        if plain is None or isinstance(plain, (str, int, float)):
+            return plain
+        if type(plain) is list:
+            return self._list(plain, name, depth)
+        if (fields := fields_of(plain)) is not None:
+            return self._mapping(fields, name, depth)
+        if isinstance(plain, AbstractSet) and not isinstance(plain, _LISTS):
+            return sorted(self._list(plain, name, depth), key=lambda item: (type(item).__name__, str(item)))
+        if isinstance(plain, _LISTS):
+            return self._list(plain, name, depth)
+        if type(plain).__module__.partition(".")[0] in _ARRAYS and hasattr(plain, "tolist"):
+            self._check(plain.size)
+            times = getattr(getattr(plain, "dtype", None), "kind", "") in ("m", "M")
+            return self.read(list(plain) if times else plain.tolist(), name, depth)
+        raise UnfitError(unfit(plain) if depth == 0 else "is an object")  # nobody reads the message of an inner one
 
     def _check(self, size: int) -> None:
         if size > self._values:
@@ -265,26 +265,26 @@ class _PlainReader:
 
     def _mapping(self, named: Mapping[Any, Any], name: str, depth: int) -> dict[str, Any]:
         self._check(len(named))
-        found: dict[str, Any] = {}
+        plain: dict[str, Any] = {}
         for key, item in named.items():
             inner = name_of(name, key)
             try:
-                found[key_text(key)] = self.read(item, inner, depth + 1)
+                plain[key_text(key)] = self.read(item, inner, depth + 1)
             except _BoundError:
                 raise
             except UnfitError:
                 count_left_out(self._left_out, inner)
-        return found
+        return plain
 
     def _list(self, items: Any, name: str, depth: int) -> list[Any]:
         self._check(len(items))
-        found: list[Any] = []
+        plain: list[Any] = []
         for item in items:
             try:
-                found.append(self.read(item, name, depth + 1))
+                plain.append(self.read(item, name, depth + 1))
             except _BoundError:
                 raise
             except UnfitError:
-                found.append(None)
+                plain.append(None)
                 count_left_out(self._left_out, name)
-        return found
+        return plain

@@ -38,7 +38,7 @@ def printable(text: str, *, keep: str = "") -> str:
     >>> printable("two\nlines", keep="\n")
     'two\nlines'
     """
-    return _UNFIT.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return _UNFIT.sub(lambda match: match[0] if match[0] in keep else repr(match[0])[1:-1], text)
 
 
 def shortened(text: str) -> str:
@@ -58,11 +58,7 @@ def printable_json(value: Any, **options: Any) -> str:
 def escaped_json(text: str) -> str:
     """Return JSON with the same value that is safe for a terminal; line feeds of its layout stay."""
     # The JSON writer has escaped C0 controls in strings, so the remaining ones are white space of the layout.
-    return _UNFIT.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
-
-
-def _escape(character: str) -> str:
-    return repr(character)[1:-1]
+    return _UNFIT.sub(lambda match: match[0] if match[0] in "\n\t" else f"\\u{ord(match[0]):04x}", text)
 
 
 REPR_MAX_CHARS: Final = 300
@@ -95,8 +91,8 @@ def short_repr(name: str, fields: Iterable[tuple[str | None, object]]) -> str:
     """
     text = f"{name}("
     for number, (field, value) in enumerate(fields):
-        shown = _PARTS.repr(value)
-        text += f"{', ' if number else ''}{shown if field is None else f'{field}={shown}'}"
+        part = _PARTS.repr(value)
+        text += f"{', ' if number else ''}{part if field is None else f'{field}={part}'}"
         if len(text) >= REPR_MAX_CHARS:
             return f"{text[: REPR_MAX_CHARS - 2]}…)"
     return f"{text})"

@@ -30,9 +30,9 @@ def step_name(text: str) -> str | None:
     ('bm25_retriever', 'vector_store_retriever_retrieve', None)
     """
     # Only the beginning can be in a name; the rest of a long text costs nothing.
-    found = _NO_NAME.sub("_", _HUMP.sub("_", text[: 4 * STEP_NAME_CHARS]).lower()).strip("_")
-    found = found.lstrip("0123456789_")[:STEP_NAME_CHARS].rstrip("_")
-    return found or None
+    name = _NO_NAME.sub("_", _HUMP.sub("_", text[: 4 * STEP_NAME_CHARS]).lower()).strip("_")
+    name = name.lstrip("0123456789_")[:STEP_NAME_CHARS].rstrip("_")
+    return name or None
 
 
 def _metric_safe(name: str) -> str:

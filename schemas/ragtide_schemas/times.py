@@ -114,8 +114,8 @@ def time_in(value: object, now: datetime) -> tuple[object, str | None]:
     if unit is None:
         known = next((name for low, high, name in _OTHER_NUMBERS if low <= number <= high), None)
         looks = "" if known is None else f", which may be {known}"
-        shown = f"the number {value}" if abs(number) < _SHOWN_BELOW else "a number"
-        raise ValueError(f"is {shown}{looks}, and no time since 1970 from 2000 to now in any unit: {_TIME_REMEDY}")
+        wrong = f"the number {value}" if abs(number) < _SHOWN_BELOW else "a number"
+        raise ValueError(f"is {wrong}{looks}, and no time since 1970 from 2000 to now in any unit: {_TIME_REMEDY}")
     whole, rest = divmod(number, PER_SECOND[unit])
     return datetime.fromtimestamp(whole, UTC) + timedelta(seconds=rest / PER_SECOND[unit]), unit
 

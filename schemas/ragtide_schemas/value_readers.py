@@ -101,8 +101,8 @@ def id_text(value: Any, name: str, left_out: LeftOut) -> Any:
         text = str.__str__(value)
     elif isinstance(value, Mapping | list):  # such as that of a document store
         text = to_json(plain_value(value, "", LeftOut())).decode()
-    elif (found := plain_text(value)) is not None:
-        text = found
+    elif (plain := plain_text(value)) is not None:
+        text = plain
     else:
         raise UnfitError(unfit(value))
     if is_name(text):
@@ -142,7 +142,7 @@ def named_values(read: Callable[[Any, str, LeftOut], Any], most: int) -> Callabl
     """
 
     def reader(value: Any, name: str, left_out: LeftOut) -> Any:
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, item in _object(value).items():
             inner = name_of(name, key)
             try:
@@ -150,11 +150,11 @@ def named_values(read: Callable[[Any, str, LeftOut], Any], most: int) -> Callabl
             except UnfitError:
                 count_left_out(left_out, inner)
                 continue
-            if len(found) < most:
-                found[text] = read_item
+            if len(kept) < most:
+                kept[text] = read_item
             else:
                 count_left_out(left_out, inner)
-        return found
+        return kept
 
     return reader
 
@@ -165,26 +165,26 @@ def metadata_values(value: Any, name: str, left_out: LeftOut, room: int = METADA
     Raises:
         UnfitError: the value has no fields.
     """
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     sizes: dict[str, int] = {}
-    given = _object(value)
-    if len(given) > NAMED_MAX:
-        count_left_out(left_out, name, len(given) - NAMED_MAX)
-    for key, item in islice(given.items(), NAMED_MAX):
+    fields = _object(value)
+    if len(fields) > NAMED_MAX:
+        count_left_out(left_out, name, len(fields) - NAMED_MAX)
+    for key, item in islice(fields.items(), NAMED_MAX):
         inner = name_of(name, key)
         try:
             text = key_text(key)
-            found[text] = plain_value(item, inner, left_out, depth=1)
-            sizes[text] = len(to_json({text: found[text]}))
+            kept[text] = plain_value(item, inner, left_out, depth=1)
+            sizes[text] = len(to_json({text: kept[text]}))
         except UnfitError:
             count_left_out(left_out, inner)
     room -= 2
     for key, size in sorted(sizes.items(), key=lambda entry: entry[1]):
         room -= size
         if room < 0:
-            del found[key]
+            del kept[key]
             count_left_out(left_out, f"{name}.{key}")
-    return found
+    return kept
 
 
 def named_fields(value: Any, name: str, left_out: LeftOut) -> Any:
@@ -198,12 +198,12 @@ def named_fields(value: Any, name: str, left_out: LeftOut) -> Any:
 
 
 def _object(value: Any) -> Mapping[Any, Any]:
-    found = fields_of(value)
-    if found is None and isinstance(value, str) and value.lstrip()[:1] == "{":
+    fields = fields_of(value)
+    if fields is None and isinstance(value, str) and value.lstrip()[:1] == "{":
         try:
-            found = from_json(value)
+            fields = from_json(value)
         except ValueError:
             raise UnfitError("is a text that is no JSON object") from None
-    if not isinstance(found, Mapping):
+    if not isinstance(fields, Mapping):
         raise UnfitError(unfit(value) if not isinstance(value, str) else "is a text, and no object")
-    return found
+    return fields
