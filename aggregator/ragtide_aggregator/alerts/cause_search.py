@@ -29,7 +29,7 @@ from ..statistics.causes.explained_change import (
 )
 from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
 from ..statistics.causes.mix_verdict import mix_verdict
-from ..statistics.causes.moved_step import Component, MovedSteps, StepNumber, StepQuantity, moved_steps
+from ..statistics.causes.moved_step import Component, StepNumber, StepQuantity, moved_steps
 from ..statistics.intervals.intervals import Interval
 from ..statistics.means.segment_moments import SegmentMoments, stretches
 from .stored_form import LEFT_OUT
@@ -200,7 +200,7 @@ class CauseSearch:
         if self.segments:
             self._look_at_segments(now, last=last)
         if self.steps is not None:
-            self.moved_step = _steps_since(self.steps, now)
+            self.moved_step = _step_cause(self.steps, now)
             if self.moved_step is None or self.moved_step.verdict == "moved":
                 self.steps = None
         named = self.cause is not None or (self.moved_step is not None and self.moved_step.verdict != "unresolved")
@@ -309,22 +309,19 @@ def _at(moments: SegmentMoments, place: int) -> SegmentMoments:
     return SegmentMoments(*(array[place : place + 1] for array in (moments.n, moments.mean, moments.m2)))
 
 
-def _steps_since(steps: Sequence[StepBefore], now: MomentsNow) -> StepCause | None:
+def _step_cause(steps: Sequence[StepBefore], now: MomentsNow) -> StepCause | None:
     numbers = []
     for step, kind, quantity, reference, at_alarm in steps:
         so_far = now.steps.get(StepKey(step, kind, quantity))
         if so_far is None or so_far.n[0] < at_alarm.n[0]:
             return None
         numbers.append(StepNumber(step, kind, quantity, reference, so_far.since(at_alarm)))
-    return _step_cause(moved_steps(numbers, confidence=CONFIDENCE, looks=len(LOOKS), effects=now.effects), numbers)
-
-
-def _step_cause(steps: MovedSteps, numbers: Sequence[StepNumber]) -> StepCause:
+    compared = moved_steps(numbers, confidence=CONFIDENCE, looks=len(LOOKS), effects=now.effects)
     return StepCause(
-        verdict="unresolved" if not steps.moved else "partly" if steps.possible else "moved",
-        moved=_names(steps.moved),
-        possible=_names(steps.possible),
-        unmoved=_names(steps.unmoved),
+        verdict="unresolved" if not compared.moved else "partly" if compared.possible else "moved",
+        moved=_names(compared.moved),
+        possible=_names(compared.possible),
+        unmoved=_names(compared.unmoved),
         n_before=int(max(number.before.n[0] for number in numbers)),
         n_since=int(max(number.since.n[0] for number in numbers)),
         confidence=CONFIDENCE,
@@ -337,7 +334,7 @@ def _step_cause(steps: MovedSteps, numbers: Sequence[StepNumber]) -> StepCause:
                 lower=change.lower,
                 upper=change.upper,
             )
-            for change in steps.evidence[:MOST_CHANGES]
+            for change in compared.evidence[:MOST_CHANGES]
         ),
     )
 

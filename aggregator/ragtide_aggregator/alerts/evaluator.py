@@ -263,22 +263,18 @@ class RuleEvaluator:
                 if of_window:
                     self.refresh(row)
                     changed.append(row)
-        if time_ms >= self.level.next_ms:
-            changed += self._begin_period(time_ms)
-        return changed
-
-    def _begin_period(self, time_ms: int) -> list[int]:
+        if time_ms < self.level.next_ms:
+            return changed
         numbers = self._numbers
         sharing = np.flatnonzero((numbers.share > 0) & numbers.active)
         evidence = self._table.evidence(numbers.place[sharing])
         # An exact sum, whatever the order of the rows.
         factor = self.level.begin(time_ms, lambda: fsum(evidence.tolist()))
-        if factor == 1:
-            return []
-        sharing = sharing[evidence > 0]
-        self._table.scale(numbers.place[sharing], factor)
-        rows: list[int] = np.unique(numbers.row[sharing]).tolist()
-        return rows
+        if factor != 1:
+            sharing = sharing[evidence > 0]
+            self._table.scale(numbers.place[sharing], factor)
+            changed += np.unique(numbers.row[sharing]).tolist()
+        return changed
 
     def with_rules(self, rows: Rows) -> Rows:
         """Return the places of the rows that have rules."""

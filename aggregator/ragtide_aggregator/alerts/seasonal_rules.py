@@ -175,13 +175,11 @@ class SeasonalRules:
                 to_come = len(positions) - np.searchsorted(positions, value_of[mine], side="left")
                 learns[mine] = state.looks_for_change ^ (to_come % 2 == 1)
         learns &= self._numbers.first[state_of] == (0 if part.first is None else part.first[value_of])
-        self._add(part, value_of[learns], state_of[learns])
-
-    def _add(self, part: RuleValues, value_of: Rows, state_of: Rows) -> None:
+        value_of, state_of = value_of[learns], state_of[learns]
         if not value_of.size:
             return
-        indexes, which = np.unique(state_of, return_inverse=True)
-        seasons = [self._states[index][1] for index in indexes.tolist()]
+        learning, which = np.unique(state_of, return_inverse=True)
+        seasons = [self._states[index][1] for index in learning.tolist()]
         rows = np.array([season.row for season in seasons], dtype=np.intp)[which]
         for name in {season.season for season in seasons}:
             mine = np.array([season.season == name for season in seasons])[which]

@@ -47,7 +47,8 @@ def difference(
     """
     if not (a.n[0] and b.n[0]):
         raise ValueError("one of the two streams has no values yet: a difference needs both")
-    if separate and all(_single(stream, counts=counts) for stream in (a, b)):
+    clustered = any(stream.clusters is not None and stream.clusters.in_use[0] for stream in (a, b))
+    if separate and not clustered and all(resolved(AUTO, stream, counts)[0] == "running" for stream in (a, b)):
         ends = stream_difference(a, b, confidence=confidence)
         return Interval(float(width * (a.mean[0] - b.mean[0])), *(float(width * end[0]) for end in ends))
     level = (1 + confidence) / 2
@@ -57,11 +58,6 @@ def difference(
         float(width * (a_low[0] - b_high[0])),
         float(width * (a_high[0] - b_low[0])),
     )
-
-
-def _single(stream: Moments, *, counts: bool) -> bool:
-    clustered = stream.clusters is not None and bool(stream.clusters.in_use[0])
-    return not clustered and resolved(AUTO, stream, counts)[0] == "running"
 
 
 class PairedComparison:

@@ -109,11 +109,11 @@ class NumberBins(Bins):
     @property
     def _named_groups(self) -> list[tuple[str, list[int]]]:
         names, size = self.names, len(self.cuts) + 2
-        least, every = _words(self.least), range(size)
-        groups = [(f"below {least}", [0]), (f"{least} or above", list(every[1:]))]
+        least, bins = _words(self.least), range(size)
+        groups = [(f"below {least}", [0]), (f"{least} or above", list(bins[1:]))]
         for number, cut in enumerate(self.cuts, 2):
-            groups += [(f"up to {_words(cut)}", list(every[:number])), (f"above {_words(cut)}", list(every[number:]))]
-        return groups + [(names[place], [place]) for place in every[1:-1]]
+            groups += [(f"up to {_words(cut)}", list(bins[:number])), (f"above {_words(cut)}", list(bins[number:]))]
+        return groups + [(names[place], [place]) for place in bins[1:-1]]
 
     def of(self, values: Sequence[Any]) -> Rows:
         """Return the bin of each number."""
@@ -147,10 +147,10 @@ class NameBins(Bins):
 
     @property
     def _named_groups(self) -> list[tuple[str, list[int]]]:
-        every = set(range(len(self.named) + 1))
+        bins = set(range(len(self.named) + 1))
         groups = []
         for place, name in enumerate(self.named):
-            groups += [(name, [place]), (f"all but {name}", sorted(every - {place}))]
+            groups += [(name, [place]), (f"all but {name}", sorted(bins - {place}))]
         return [*groups, (OTHERS, [len(self.named)])]
 
     def of(self, values: Sequence[Any]) -> Rows:

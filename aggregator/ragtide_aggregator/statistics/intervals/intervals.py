@@ -173,8 +173,8 @@ def interval(
     width = highest - lowest
     scaled_mean = (mean - lowest) / width
     if not -_ROUNDING <= scaled_mean <= 1 + _ROUNDING:
-        given = f"mean is {mean}" if total is None else f"total is {total}, a mean of {mean} over {n} values"
-        raise ValueError(f"{given}, outside value_range {lowest} to {highest}: correct one of them")
+        wrong = f"mean is {mean}" if total is None else f"total is {total}, a mean of {mean} over {n} values"
+        raise ValueError(f"{wrong}, outside value_range {lowest} to {highest}: correct one of them")
     scaled_mean = min(max(scaled_mean, 0.0), 1.0)
     mean = min(max(mean, lowest), highest)
     scaled_variance = None if variance is None else variance / width**2

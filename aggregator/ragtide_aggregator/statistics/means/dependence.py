@@ -178,12 +178,12 @@ class DependenceTable(RowTable):
         totals = ends - earlier(ends, self._ends[level][None, :], 1)
         exact = totals / _UNIT
         np.add.at(self._plain[level], rows, np.rint(exact * exact / length * _UNIT).astype(np.int64))
-        one, two = (earlier(totals, self._sums[level], back) for back in (1, 2))
+        last_total, total_before_last = (earlier(totals, self._sums[level], back) for back in (1, 2))
         began = earlier(times, self._times[level], 3)
         # Of the first three blocks the first has no block before it: their time is that of the other two.
         began = np.where(number == 3, earlier(times, self._times[level], 2), began)
         near = np.flatnonzero((number >= 3) & (np.abs(times - began) <= LONGEST_MS))
-        sizes = ((totals - 2 * one + two)[near] / _UNIT) ** 2 / (6 * length)
+        sizes = ((totals - 2 * last_total + total_before_last)[near] / _UNIT) ** 2 / (6 * length)
         bins = np.searchsorted(_EDGES, sizes, side="right") - 1 if length >= STEPS_FROM else np.zeros_like(near)
         np.add.at(self._counts[level], (bins, rows[near]), 1)
         np.add.at(self._squares[level], (bins, rows[near]), np.rint(sizes * _PARTS).astype(np.int64))

@@ -131,8 +131,8 @@ class Strata:
         trusted = trusted & (self.unknown < 1)
         powered = self.known.powered(variance, units, trusted, confidence=confidence)
         # Each unknown item has the lowest or the highest score, or cannot be told.
-        told = (1 - self.unknown) * self.known.coverage
-        part = np.where(self.unknown > 0, told / np.fmax(told + self.unknown, 1e-12), 1.0)
+        answered = (1 - self.unknown) * self.known.coverage
+        part = np.where(self.unknown > 0, answered / np.fmax(answered + self.unknown, 1e-12), 1.0)
         lower, upper = part * powered.lower, part * powered.upper + 1 - part
         whole, estimate = self.whole, np.where(self.whole.n > 0, self.whole.estimate, np.nan)
         return replace(
@@ -300,8 +300,8 @@ class _PairSums:
         else:
             k_y = k_a = drawn_in = np.zeros_like(y)
         z = np.clip(shares[0] * (y + k_y * drawn_in) + shares[1] * y_u, 0.0, 1.0)
-        told = np.clip(shares[0] * (a + k_a * drawn_in) + shares[1] * a_u, z, 1.0)
-        divisor = np.where(told > 0, told, 1.0)
+        share_answered = np.clip(shares[0] * (a + k_a * drawn_in) + shares[1] * a_u, z, 1.0)
+        divisor = np.where(share_answered > 0, share_answered, 1.0)
         theta, k = z / divisor, k_y - z / divisor * k_a
         mean_r = np.stack([y - theta * a - k * f, y_u - theta * a_u])
         centre = mean_r if self.powered else np.zeros_like(mean_r)
@@ -339,7 +339,7 @@ class _PairSums:
             k=k / divisor,
             estimate=np.clip(theta, 0.0, 1.0),
             variance=variance / divisor**2,
-            coverage=np.where(self.w.sum(axis=0) > 0, told, np.nan),
+            coverage=np.where(self.w.sum(axis=0) > 0, share_answered, np.nan),
             proxy_coverage=self.proxy_coverage,
         )
         return fitted, Linear(theta, divisor, k, self.proxy_mean, scale, shares, drawn, few / divisor**2)
