@@ -12,7 +12,6 @@ from ragtide_schemas import (
     AlertRule,
     ChangeCause,
     MetricEvent,
-    Movement,
     StepCause,
     definition_of,
     from_milliseconds,
@@ -22,9 +21,10 @@ from ragtide_schemas.alert_text import message_of
 from ragtide_schemas.alert_words import short_name, time
 
 from ..events.keys import EstimateKey
+from ..statistics.drift.drift import Alarm
 from ..statistics.intervals.intervals import interval
 from .baseline import AlarmFacts, BaselineSource
-from .statistic import RuleDetector, Statistic
+from .statistic import RuleDetector
 
 OBSERVED_CONFIDENCE: Final = 0.95
 """Confidence of the interval of the values since a change."""
@@ -36,21 +36,14 @@ class Decision:
 
     rule: AlertRule
     key: EstimateKey
-    statistic: Statistic
-    movement: Movement
-    """The movement that the detector looks for."""
+    detector: RuleDetector
+    """The detector that alarmed, with its movement and statistic."""
+    alarm: Alarm
+    """Its alarm: the evidence, and the values since the change."""
     facts: AlarmFacts
     """What the baseline says."""
-    n: int
-    """Number of values since the change."""
-    variance: float
-    """Of these values."""
-    began_ms: int
-    log_evidence: float
     run_length: float
     contributors: list[str]
-    of_first: bool
-    """Whether the values are first answers of sessions."""
     false_discovery_rate: float | None = None
     """Largest mean share of false alarms among the alarms of the deployment; None where it is unbounded."""
 
@@ -63,7 +56,7 @@ class Decision:
         if rule.baseline_window is not None:
             return "window"
         # First answers are compared with their own mean where it is worse than the mean that the rule gives.
-        own = self.of_first and self.facts.learned_n > 0
+        own = self.detector.first > 0 and self.facts.learned_n > 0
         if rule.target is not None and not own:
             return "target"
         return "learned" if own or (rule.given_baseline is None and rule.baselines is None) else "given"
@@ -71,20 +64,20 @@ class Decision:
     @property
     def reference(self) -> float:
         """The baseline in the statistic's unit."""
-        return self.statistic.unscaled(self.facts.reference)
+        return self.detector.statistic.unscaled(self.facts.reference)
 
     @property
     def normal(self) -> float | None:
         """What was learned or given, in the statistic's unit; None for a target."""
         if self.source == "target":
             return None
-        return self.reference if self.facts.normal is None else self.statistic.unscaled(self.facts.normal)
+        return self.reference if self.facts.normal is None else self.detector.statistic.unscaled(self.facts.normal)
 
     @property
     def limit(self) -> float:
         """The limit from which the rule counts, in the statistic's unit."""
-        detector = RuleDetector(0, self.movement, self.statistic)
-        return self.statistic.unscaled(detector.limit(self.rule, self.facts.reference, watching=True))
+        limit = self.detector.limit(self.rule, self.facts.reference, watching=True)
+        return self.detector.statistic.unscaled(limit)
 
     @property
     def observed(self) -> tuple[float, float, float]:
@@ -92,12 +85,10 @@ class Decision:
         if self.facts.detail.observed is not None:
             return self.facts.detail.observed
         mean = min(max(self.facts.mean, 0.0), 1.0)
-        seen = interval("normal", mean=mean, n=self.n, confidence=OBSERVED_CONFIDENCE, variance=self.variance)
-        return (
-            self.statistic.unscaled(mean),
-            self.statistic.unscaled(seen.lower),
-            self.statistic.unscaled(seen.upper),
-        )
+        n, variance = self.alarm.change_n, self.alarm.change_variance
+        seen = interval("normal", mean=mean, n=n, confidence=OBSERVED_CONFIDENCE, variance=variance)
+        unscaled = self.detector.statistic.unscaled
+        return unscaled(mean), unscaled(seen.lower), unscaled(seen.upper)
 
 
 def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
@@ -125,15 +116,15 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "normal_n": decision.facts.learned_n or None,
         "normal_of": decision.facts.detail.normal_of or (None if window is None else f"the {window} before"),
         "limit": decision.limit,
-        "quantity": decision.statistic.name,
+        "quantity": decision.detector.statistic.name,
         "edge": None if rule.quantile is None else rule.target,
         "edge_side": None if rule.quantile is None else rule.side(key.better),
         "observed": observed,
-        "observed_n": decision.n,
-        "observed_of": "first_answers" if decision.of_first else "answers",
+        "observed_n": decision.alarm.change_n,
+        "observed_of": "first_answers" if decision.detector.first else "answers",
         "observed_lower": lower,
         "observed_upper": upper,
-        "log_evidence": decision.log_evidence,
+        "log_evidence": decision.alarm.log_evidence,
         "n": 1,
         "message": "",
     }
@@ -143,8 +134,8 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
             status="firing",
             severity=rule.severity,
             fired_at=at,
-            direction=decision.movement,
-            began_at=min(from_milliseconds(decision.began_ms), at),
+            direction=decision.detector.movement,
+            began_at=min(from_milliseconds(decision.alarm.change_tag), at),
             run_length=decision.run_length,
             false_discovery_rate=decision.false_discovery_rate,
             worst_interaction_ids=tuple(decision.contributors),

@@ -434,18 +434,13 @@ class RuleState:
         decision = Decision(
             rule=self.rule,
             key=self.key,
-            statistic=detector.statistic,
-            movement=detector.movement,
+            detector=detector,
+            alarm=alarm,
             facts=self.baseline_of(detector).facts(detector, alarm, at),
-            n=alarm.change_n,
-            variance=alarm.change_variance,
-            began_ms=alarm.change_tag,
-            log_evidence=alarm.log_evidence,
             run_length=self._stated_run_length(alarm),
             contributors=[
                 contributor.interaction_id for contributor in contributors.since(at.number - alarm.change_n + 1)
             ],
-            of_first=detector.first > 0,
             false_discovery_rate=rate,
         )
         if self._fired is not None:
