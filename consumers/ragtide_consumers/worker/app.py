@@ -130,8 +130,11 @@ async def run_workers(
     """
     telemetry = telemetry or WorkerTelemetry()
     specimens = SpecimenKeeper.of(settings, telemetry.specimen)
+    reasons: Redaction | None = None
+    if settings.judge.reasons == "all" and settings.otel.results:
+        reasons = Redaction.of("specimens", settings.specimens, patterns_here=True)
     try:
-        async with exporting_results(settings.otel, telemetry, reasons=_exported_reasons(settings)) as export:
+        async with exporting_results(settings.otel, telemetry, reasons=reasons) as export:
             covariates = WantedCovariates(settings)
             with ExitStack() as taking:
                 if rules is not None:
@@ -148,12 +151,6 @@ async def run_workers(
     finally:
         if specimens is not None:
             await asyncio.to_thread(specimens.close)
-
-
-def _exported_reasons(settings: Settings) -> Redaction | None:
-    if settings.judge.reasons != "all" or not settings.otel.results:
-        return None
-    return Redaction.of("specimens", settings.specimens, patterns_here=True)
 
 
 async def _run_workers(

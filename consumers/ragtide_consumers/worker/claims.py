@@ -115,7 +115,9 @@ class ClaimRenewer:
                     client = client or connect(self._url)
                     self._renew(client)
                 except (RedisError, OSError) as error:
-                    self._failed(error)
+                    for claim in self._claims.values():
+                        claim.heartbeat.failed(f"renewing claims fails: {error}")
+                    self._outage.failed(error)
         if client is not None:
             client.close()
 
@@ -139,11 +141,6 @@ class ClaimRenewer:
         except ResponseError as error:
             if not str(error).startswith("NOGROUP"):  # the worker creates the group again
                 raise
-
-    def _failed(self, error: Exception) -> None:
-        for claim in self._claims.values():
-            claim.heartbeat.failed(f"renewing claims fails: {error}")
-        self._outage.failed(error)
 
 
 UNCOUNT: Final = Lua("uncount_deliveries")
@@ -203,7 +200,15 @@ class Reclaimer:
         ]
         # Redis 6.2 returns nil for a deleted entry, without its id: find the entries that no longer exist.
         if len(entries) < len(claimed):
-            entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for entry_id in deliveries:
+                    pipe.xrange(self._stream, entry_id, entry_id)
+                stored = await pipe.execute()
+            entries += [
+                StreamEntry(entry_id.decode(), {}, n)
+                for (entry_id, n), kept in zip(deliveries.items(), stored, strict=True)
+                if not kept
+            ]
         return entries + acknowledged, scanned
 
     async def _claim_beside(
@@ -294,10 +299,3 @@ class Reclaimer:
         )
         pending = cast("list[dict[str, Any]]", reply)
         return {entry["message_id"]: entry["times_delivered"] for entry in pending}
-
-    async def _deleted(self, deliveries: dict[bytes, int]) -> list[tuple[bytes, int]]:
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for entry_id in deliveries:
-                pipe.xrange(self._stream, entry_id, entry_id)
-            found = await pipe.execute()
-        return [item for item, entries in zip(deliveries.items(), found, strict=True) if not entries]

@@ -66,13 +66,13 @@ class CriteriaWatch:
             await self.look(redis)
 
     def _give(self) -> None:
-        found = criteria_in_force(self._of_settings, self._stored)
+        criteria = criteria_in_force(self._of_settings, self._stored)
         try:
-            take_criteria(self._labeler, found)
+            take_criteria(self._labeler, criteria)
         except ValueError as error:
             log.warning("the criteria stay as they are, because the new ones cannot be asked", detail=str(error))
             return
-        log.info("criteria are asked", criteria=[criterion.name for criterion in found])
+        log.info("criteria are asked", criteria=[criterion.name for criterion in criteria])
 
 
 @asynccontextmanager

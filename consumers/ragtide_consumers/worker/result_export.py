@@ -63,12 +63,14 @@ class ResultExport:
         No reason leaves that could not be redacted. It raises no error.
         """
 
-        def found() -> ResultTarget | None:
+        def with_reasons() -> ResultTarget | None:
             return result_target(interaction, traceparent, labeling, event, reasons=self._reasons)
 
         try:
             # A text that a child process redacts would block the event loop.
-            return await asyncio.to_thread(found) if self._reasons is not None and self._reasons.waits else found()
+            if self._reasons is not None and self._reasons.waits:
+                return await asyncio.to_thread(with_reasons)
+            return with_reasons()
         except (NotRedactedError, RedactionError, RedactionAbortedError) as error:
             self._log_limit.warning(log, type(error).__name__, "a result leaves without its reasons", error=str(error))
         return result_target(interaction, traceparent, labeling, event)
@@ -146,7 +148,7 @@ def result_exporter(settings: OtelSettings, report: Callable[[str, int], None] |
             "otel.results is on, but OpenTelemetry is not installed: pip install 'ragtide[otel]', or set otel.results "
             "to false"
         ) from None
-    url, headers = _receiver(settings, os.environ)
+    url, headers = _address_and_headers(settings, os.environ)
     is_span = settings.results_form == "span"
     remedy = "correct otel.results_endpoint and otel.results_headers"
     span_advice = f'no log events are taken there: set otel.results_form = "span" if it takes traces, or {remedy}'
@@ -161,7 +163,7 @@ def result_exporter(settings: OtelSettings, report: Callable[[str, int], None] |
     )
 
 
-def _receiver(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+def _address_and_headers(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     from opentelemetry.util.re import parse_env_headers  # noqa: PLC0415 - an extra
 
     from ragtide_runtime.telemetry.span_exporter import otlp_url  # noqa: PLC0415 - an extra
@@ -172,8 +174,8 @@ def _receiver(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[s
     name, endpoint = "otel.results_endpoint", settings.results_endpoint or ""
     if not endpoint:
         names = (VARIABLE.format(f"{signal.upper()}_ENDPOINT"), shared)
-        found = ((variable, environment.get(variable, "")) for variable in names)
-        name, endpoint = next(((variable, value) for variable, value in found if value), ("", ""))
+        name = next((variable for variable in names if environment.get(variable)), "")
+        endpoint = environment.get(name, "")
         if name == shared:
             endpoint = endpoint.rstrip("/") + path
         headers_of = (VARIABLE.format(f"{signal.upper()}_HEADERS"), VARIABLE.format("HEADERS"))

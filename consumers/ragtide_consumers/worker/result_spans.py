@@ -92,10 +92,10 @@ def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None
         event: the scores. The span has no text of the interaction.
         target: the span that was evaluated, the id of its response, and the reasons that leave with the scores.
     """
-    scores = list(_scores(event, target))
+    scores = list(_exported_scores(event, target))
     if not scores:
         return None
-    evaluated = _context(target.traceparent)
+    evaluated = _span_context(target.traceparent)
     time_ns = nanoseconds_of(event.occurred_at)
     attributes: dict[str, str | float] = {
         "openinference.span.kind": "EVALUATOR",
@@ -128,7 +128,7 @@ def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None
     )
 
 
-def _scores(event: MetricEvent, target: ResultTarget) -> Iterator[_ExportedScore]:
+def _exported_scores(event: MetricEvent, target: ResultTarget) -> Iterator[_ExportedScore]:
     for scored in event.by_evaluator():
         for by in scored.parts():
             for metric, value in by.scores.items():
@@ -139,7 +139,7 @@ def _scores(event: MetricEvent, target: ResultTarget) -> Iterator[_ExportedScore
                 yield _ExportedScore(metric, value, by.labeler, by.labeler_version, by.profile, label, reason)
 
 
-def _context(traceparent: str) -> SpanContext:
+def _span_context(traceparent: str) -> SpanContext:
     _, trace_id, span_id, _ = traceparent.split("-")
     return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 

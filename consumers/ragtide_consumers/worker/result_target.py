@@ -71,16 +71,22 @@ def result_target(
     if not evaluated:
         return None
     response_id = interaction.metadata.get("response_id")
-    given = [(event.labeler, event.labeler_version, labeling)]
-    given += [(part.by.name, part.by.version, part.labeling) for part in labeling.beside]
-    judged = [found.judged for _, _, found in given if found.judged is not None]
-    given += [(found.by.name, found.by.version, found.labeling) for found in judged]
-    texts = {(name, version, metric): text for name, version, found in given for metric, text in found.reasons.items()}
+    labelings = [(event.labeler, event.labeler_version, labeling)]
+    labelings += [(part.by.name, part.by.version, part.labeling) for part in labeling.beside]
+    judged = [result.judged for _, _, result in labelings if result.judged is not None]
+    labelings += [(part.by.name, part.by.version, part.labeling) for part in judged]
+    texts = {
+        (name, version, metric): text for name, version, result in labelings for metric, text in result.reasons.items()
+    }
     return ResultTarget(
         evaluated,
         response_id[:NAME_MAX_CHARS] if isinstance(response_id, str) else "",
         {} if reasons is None else reasons.reasons(texts),
-        {(name, version, metric): text for name, version, found in given for metric, text in found.answers.items()},
+        {
+            (name, version, metric): text
+            for name, version, result in labelings
+            for metric, text in result.answers.items()
+        },
     )
 
 

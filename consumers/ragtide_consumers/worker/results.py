@@ -327,10 +327,10 @@ class CommitLoop:
 
     def _outcomes(self) -> dict[str, Counted]:
         name = self._labeler()
-        found = self._by_labeler.get(name)
-        if found is None:
-            found = self._by_labeler[name] = self._telemetry.outcomes(name, [*CommitOutcome, FAILED])
-        return found
+        counters = self._by_labeler.get(name)
+        if counters is None:
+            counters = self._by_labeler[name] = self._telemetry.outcomes(name, [*CommitOutcome, FAILED])
+        return counters
 
     async def wait_for_room(self) -> None:
         """Wait until fewer results wait."""
@@ -354,7 +354,10 @@ class CommitLoop:
             batch = self._take()
             try:
                 outcomes = await self._commit([result for _, result in batch])
-                self._count(outcomes)
+                for outcome in CommitOutcome:
+                    if number := outcomes.count(outcome):
+                        self.counts[outcome] += number
+                        self._outcomes()[outcome].inc(number)
                 if duplicates := self._duplicates(batch, outcomes):
                     await self._commit(duplicates)  # as dead letters; they have been counted
             finally:
@@ -391,25 +394,18 @@ class CommitLoop:
                 self._report_rejected(result)
         return outcomes
 
-    def _count(self, outcomes: Sequence[CommitOutcome]) -> None:
-        for outcome in CommitOutcome:
-            if number := outcomes.count(outcome):
-                self.counts[outcome] += number
-                self._outcomes()[outcome].inc(number)
-
     def _duplicates(self, batch: Sequence[Finished], outcomes: Sequence[CommitOutcome]) -> list[RejectedEntry]:
         return [
-            self._duplicate(entry, result)
+            self._committer.rejected(
+                entry,
+                Reason.DUPLICATE,
+                f"another entry of pipeline {result.event.pipeline} already has interaction_id "
+                f"{result.event.interaction_id}: give every interaction an id of its own",
+                result.event.interaction_id,
+            )
             for (entry, result), outcome in zip(batch, outcomes, strict=True)
             if outcome is CommitOutcome.DUPLICATE and isinstance(result, LabeledEntry)
         ]
-
-    def _duplicate(self, entry: StreamEntry, result: LabeledEntry) -> RejectedEntry:
-        detail = (
-            f"another entry of pipeline {result.event.pipeline} already has interaction_id "
-            f"{result.event.interaction_id}: give every interaction an id of its own"
-        )
-        return self._committer.rejected(entry, Reason.DUPLICATE, detail, result.event.interaction_id)
 
     def _report_rejected(self, result: RejectedEntry) -> None:
         self._telemetry.dead_letters.labels(str(result.dead_letter.reason)).inc()

@@ -62,15 +62,14 @@ class _Reader:
 
     async def xreadgroup(self, *, streams: Any, count: int, **options: Any) -> Any:
         try:
-            found = await self._redis.xreadgroup(
-                streams=streams, count=await self._size.next(streams, count), **options
-            )
+            count = await self._size.next(streams, count)
+            reply = await self._redis.xreadgroup(streams=streams, count=count, **options)
         except (RedisError, OSError) as error:
             if not (isinstance(error, ResponseError) and is_missing(error)):  # a missing group is no outage
                 self._reading.failed(error)
             raise
         self._reading.succeeded()
-        return found
+        return reply
 
 
 class _Connection(ConnectionState[Any]):

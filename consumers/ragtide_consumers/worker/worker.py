@@ -285,7 +285,9 @@ class LabelWorker:
                 await self._backpressure.wait_for_room()
                 await self._results.wait_for_room()
                 if len(self._lanes) < self._settings.worker_concurrency:
-                    self._open_lane()
+                    lane = asyncio.create_task(self._lane())
+                    self._lanes.add(lane)
+                    lane.add_done_callback(self._close_lane)
                     await asyncio.sleep(0)  # a lane whose labeler does not wait takes all entries now
                 else:
                     self._lane_is_free.clear()
@@ -295,11 +297,6 @@ class LabelWorker:
             untried = [entry for entry in self._queue if entry.awaiting]
             self._queue.clear()
             await self._uncount(*untried)
-
-    def _open_lane(self) -> None:
-        lane = asyncio.create_task(self._lane())
-        self._lanes.add(lane)
-        lane.add_done_callback(self._close_lane)
 
     def _close_lane(self, lane: asyncio.Task[None]) -> None:
         self._lanes.discard(lane)
@@ -342,7 +339,7 @@ class LabelWorker:
                 finally:
                     self._execution.end_shared()
             else:
-                async with self._alone(entry):
+                async with self._execute_alone(entry):
                     result = await self._result(entry)
         except _RejectedError as rejected:
             result = self._committer.rejected(entry, rejected.reason, rejected.detail, rejected.interaction_id)
@@ -365,12 +362,12 @@ class LabelWorker:
         say_entry(entry_id=entry.entry_id, interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
         parent = traceparent_of(entry.fields)
         if not self._tracing:
-            return await self._labeled(entry, interaction, parent, TracedSpan(None, parent))
+            return await self._label_entry(entry, interaction, parent, TracedSpan(None, parent))
         attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
         with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
-            return await self._labeled(entry, interaction, parent, span)
+            return await self._label_entry(entry, interaction, parent, span)
 
-    async def _labeled(
+    async def _label_entry(
         self, entry: StreamEntry, interaction: RagInteraction, parent: str, span: TracedSpan
     ) -> LabeledEntry:
         labeling, event = await self._score(entry, interaction, span)  # 3., 4.
@@ -385,7 +382,7 @@ class LabelWorker:
         self._working.difference_update([entry.entry_id for entry in entries])
 
     @asynccontextmanager
-    async def _alone(self, entry: StreamEntry) -> AsyncIterator[None]:
+    async def _execute_alone(self, entry: StreamEntry) -> AsyncIterator[None]:
         async with self._execution.exclusive():
             # Commit finished results first: this entry may crash the worker.
             await self._results.wait_empty()
