@@ -223,11 +223,11 @@ def next_message(
 
 def wake_ms(group: NotificationGroup, times: DeliveryTimes) -> int | None:
     """Return the earliest time at which a message of a group may be due; None if only a change makes one due."""
-    found = [] if group.due_ms is None else [group.due_ms]
+    times_ms = [] if group.due_ms is None else [group.due_ms]
     repeat_ms = times.resend_ms if times.resend_ms is not None else times.repeat_ms
     if repeat_ms and group.last_sent_ms is not None and any(True for _ in _firing(group)):
-        found.append(group.last_sent_ms + repeat_ms)
-    return max(min(found), group.retry_ms) if found else None
+        times_ms.append(group.last_sent_ms + repeat_ms)
+    return max(min(times_ms), group.retry_ms) if times_ms else None
 
 
 def _firing(group: NotificationGroup) -> list[tuple[str, GroupMember]]:

@@ -97,7 +97,7 @@ def _single(notification: Notification, alert: Alert) -> NotificationText:
         sentences.append(
             f"This was sent {notification.repeat:,} {'time' if notification.repeat == 1 else 'times'} before."
         )
-    sentences += _others(notification)
+    sentences += _others_still_firing(notification)
     title = cut(prefix + text.title, LONGEST_TITLE)
     return NotificationText(title, tuple(sentences), text.facts, notification.url, answers=linked)
 
@@ -128,16 +128,16 @@ def _group(notification: Notification) -> NotificationText:
     began = [alert.began_at for alert in firing if alert.began_at is not None]
     if began:
         sentences.append(f"The first change began about {time(min(began))}.")
-    sentences += _listed(alerts)
+    sentences += _alert_lines(alerts)
     texts = [text_of(alert, notification) for alert in firing]
     sentences += list(dict.fromkeys(text.where for text in texts if text.where))[:1]
     sentences += next((text.cause[:1] for text in texts if text.cause), ())
     sentences += next((text.step[:1] for text in texts if text.step), ())
-    sentences += _sure(texts)
+    sentences += _guarantees(texts)
     sentences += dict.fromkeys(f"Diagnosis: {sentence}" for text in texts for sentence in text.diagnosis)
     sentences += list(dict.fromkeys(text.first for text in texts if text.first))[:1]
     unlinked, linked = _answers(texts)
-    sentences += [*unlinked, *_others(notification)]
+    sentences += [*unlinked, *_others_still_firing(notification)]
     return NotificationText(cut(title, LONGEST_TITLE), tuple(sentences), link=notification.url, answers=linked)
 
 
@@ -158,7 +158,9 @@ def _summary(notification: Notification) -> NotificationText:
     where = f" about {_pipelines(notification.alerts)}" if notification.alerts else ""
     title = f"{n:,} {'message' if n == 1 else 'messages'}{where} withheld"
     first = "Too many messages came within a short time. This summary replaces them."
-    return NotificationText(cut(title, LONGEST_TITLE), (first, *_listed(notification.alerts)), link=notification.url)
+    return NotificationText(
+        cut(title, LONGEST_TITLE), (first, *_alert_lines(notification.alerts)), link=notification.url
+    )
 
 
 def _pipelines(alerts: Sequence[Alert]) -> str:
@@ -168,7 +170,7 @@ def _pipelines(alerts: Sequence[Alert]) -> str:
     return "all pipelines" if names[0] == "*" else short_name(names[0])
 
 
-def _listed(alerts: Sequence[Alert]) -> list[str]:
+def _alert_lines(alerts: Sequence[Alert]) -> list[str]:
     lines = [
         cut(("- resolved: " if alert.status == "resolved" else "- ") + alert_text(alert).title, LONGEST_TITLE + 20)
         for alert in alerts[:MOST_ALERTS]
@@ -177,7 +179,7 @@ def _listed(alerts: Sequence[Alert]) -> list[str]:
     return [*lines, f"- and {more:,} more"] if more > 0 else lines
 
 
-def _sure(texts: Sequence[AlertText]) -> list[str]:
+def _guarantees(texts: Sequence[AlertText]) -> list[str]:
     sure = list(dict.fromkeys(text.sure for text in texts if text.sure is not None))
     if len(sure) > 1:
         uncertain = any(text.alert.dependence is not None for text in texts)
@@ -186,7 +188,7 @@ def _sure(texts: Sequence[AlertText]) -> list[str]:
     return [f"For each rule: {sentence[0].lower()}{sentence[1:]}" for sentence in sure]
 
 
-def _others(notification: Notification) -> list[str]:
+def _others_still_firing(notification: Notification) -> list[str]:
     n = notification.n_still_firing
     if not n or notification.status != "resolved":
         return []

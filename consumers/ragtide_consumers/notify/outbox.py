@@ -122,7 +122,9 @@ class NotificationOutbox:
         stream: str = "alerts",
     ) -> None:
         known = {destination.settings.name: destination for destination in destinations}
-        self._channels = {name: _Channel(each, DestinationState(name=name)) for name, each in known.items()}
+        self._channels = {
+            name: _Channel(destination, DestinationState(name=name)) for name, destination in known.items()
+        }
         self._give_up_ms = int(settings.give_up_s * 1000)
         self._public_url = settings.public_url
         self._storm_messages = settings.storm_messages
@@ -145,7 +147,11 @@ class NotificationOutbox:
                 if stored_as.startswith(GROUP):
                     self._load_group(stored_as, NotificationGroup.model_validate_json(data))
                 elif stored_as.startswith(STATE):
-                    self._load_state(stored_as, DestinationState.model_validate_json(data))
+                    state = DestinationState.model_validate_json(data)
+                    if state.name in self._channels:
+                        self._channels[state.name].state = state
+                    else:
+                        self._dirty[stored_as] = None
                 elif stored_as.startswith(STORED):
                     self._book.load(stored_as.removeprefix(STORED), data)
             except ValidationError:
@@ -163,12 +169,6 @@ class NotificationOutbox:
             self._dirty[stored_as] = None
             return
         self._table.put(group)
-
-    def _load_state(self, stored_as: str, state: DestinationState) -> None:
-        if state.name in self._channels:
-            self._channels[state.name].state = state
-        else:
-            self._dirty[stored_as] = None
 
     def _put(self, group: NotificationGroup) -> None:
         self._table.put(group)
@@ -216,11 +216,11 @@ class NotificationOutbox:
             withheld_by: the alerts that people muted.
             may_try: whether a destination may be called now; asked only when there is a message for it.
         """
-        found = []
+        messages = []
         for name, channel in self._channels.items():
             if channel.is_busy or now_ms < channel.not_before_ms:
                 continue
-            message = self._summary_of(name, now_ms) or self._next_of(name, now_ms, withheld_by)
+            message = self._due_summary(name, now_ms) or self._next_message(name, now_ms, withheld_by)
             if message is None:
                 continue
             if not may_try(name):
@@ -229,10 +229,10 @@ class NotificationOutbox:
                     self._table.wake(name, message.key, now_ms)
                 continue
             self._try(message, now_ms)
-            found.append(message)
-        return found
+            messages.append(message)
+        return messages
 
-    def _summary_of(self, name: str, now_ms: int) -> DueMessage | None:
+    def _due_summary(self, name: str, now_ms: int) -> DueMessage | None:
         channel = self._channels[name]
         state, settings = channel.state, channel.known.settings
         message = state.due_summary(now_ms)
@@ -244,8 +244,9 @@ class NotificationOutbox:
             return None
         return message
 
-    def _next_of(self, name: str, now_ms: int, withheld_by: WithheldBy) -> DueMessage | None:
-        times, settings = self._channels[name].known.times, self._channels[name].known.settings
+    def _next_message(self, name: str, now_ms: int, withheld_by: WithheldBy) -> DueMessage | None:
+        channel = self._channels[name]
+        times, settings = channel.known.times, channel.known.settings
         while (group := self._table.pop_due(name, now_ms)) is not None:
             message = next_message(
                 group,
@@ -257,18 +258,14 @@ class NotificationOutbox:
             )
             if message is None:
                 self._table.wake(name, group.key, max(wake_ms(group, times) or 0, now_ms + RECHECK_MS))
-            elif self._is_storm(name, now_ms):
+            elif channel.known.grouped and channel.state.in_storm(now_ms, self._storm_messages, STORM_MS):
                 self._withhold(group, message, now_ms)
             else:
                 return message
         return None
 
-    def _is_storm(self, name: str, now_ms: int) -> bool:
-        channel = self._channels[name]
-        return channel.known.grouped and channel.state.in_storm(now_ms, self._storm_messages, STORM_MS)
-
     def _withhold(self, group: NotificationGroup, message: DueMessage, now_ms: int) -> None:
-        name, alerts = message.destination, self._alerts_of(group, message)
+        name, alerts = message.destination, self._alerts_of_message(group, message)
         wait_ms = self._channels[name].known.times.wait_ms
         self._set_state(self._channels[name].state.with_withheld(alerts, now_ms, wait_ms, STORM_MS))
         self.withheld[name, "storm"] += 1
@@ -288,7 +285,7 @@ class NotificationOutbox:
             self._set_state(state.with_message(now_ms, STORM_MS))
         self._put(with_try(self._table.get(name, message.key), message, now_ms))
 
-    def _alerts_of(self, group: NotificationGroup, message: DueMessage) -> list[Alert]:
+    def _alerts_of_message(self, group: NotificationGroup, message: DueMessage) -> list[Alert]:
         members = [group.members[alert_id] for alert_id in message.alert_ids]
         return [member.alert if message.is_repeat else member.pending[0].alert for member in members]
 
@@ -301,11 +298,12 @@ class NotificationOutbox:
             alerts = tuple(summary.alerts.values())
             return Notification(message.key, "summary", alerts, n_withheld=summary.n_withheld, url=self._public_url)
         group = self._table.get(name, message.key)
-        alerts = tuple(self._alerts_of(group, message))
+        alerts = tuple(self._alerts_of_message(group, message))
         members = [group.members[alert_id] for alert_id in message.alert_ids]
         others = (member for alert_id, member in group.members.items() if alert_id not in message.alert_ids)
         entries = [] if message.is_repeat else [member.pending[0].entry_id for member in members]
         changed_ms = max((int(entry_id.partition("-")[0]) for entry_id in entries), default=None)
+        base = self._public_url
         return Notification(
             group.key,
             message.status,
@@ -313,15 +311,11 @@ class NotificationOutbox:
             repeat=group.repeat + 1 if message.is_repeat else 0,
             n_still_firing=sum(member.sent and not member.resolved for member in others),
             sent_as=group.sent_as,
-            url=self._url(alerts[0]),
+            # A slash of a rule's name stays: many proxies do not hand on an encoded one.
+            url=None if base is None else f"{base.rstrip('/')}/a/{quote(alerts[0].alert_id)}",
             raised_at=_time(min(member.raised_ms for member in members)),
             changed_at=None if changed_ms is None else _time(changed_ms),
         )
-
-    def _url(self, alert: Alert) -> str | None:
-        base = self._public_url
-        # A slash of a rule's name stays: many proxies do not hand on an encoded one.
-        return None if base is None else f"{base.rstrip('/')}/a/{quote(alert.alert_id)}"
 
     def record_sent(self, message: DueMessage, sent_as: str, now_ms: int) -> None:
         """Record that a message was sent."""
@@ -419,26 +413,26 @@ class NotificationOutbox:
     def take_changes(self) -> OutboxChanges:
         """Return what changed since the last call."""
         fields, gone, alerts = self._book.take_changes()
-        found = OutboxChanges(fields, gone, self._dead_letters, alerts)
+        changes = OutboxChanges(fields, gone, self._dead_letters, alerts)
         for name, value in self._dirty.items():
             if value is None:
-                found.removed.append(name)
+                changes.removed.append(name)
             else:
-                found.fields[name] = value.model_dump_json(exclude_defaults=True).encode()
+                changes.fields[name] = value.model_dump_json(exclude_defaults=True).encode()
         self._dirty, self._dead_letters = {}, []
-        return found
+        return changes
 
     def next_ms(self, now_ms: int) -> int | None:
         """Return the time at which `due` may have a message next; None if only a change or an answer brings one."""
-        found = []
+        next_times = []
         for name, channel in self._channels.items():
             if channel.is_busy:
                 continue
             summary = channel.state.summary
             times = [] if (at_ms := self._table.next_ms(name)) is None else [at_ms]
             times += [max(summary.due_ms, summary.retry_ms)] if summary is not None else []
-            found += [max(min(times), channel.not_before_ms, now_ms)] if times else []
-        return min(found, default=None)
+            next_times += [max(min(times), channel.not_before_ms, now_ms)] if times else []
+        return min(next_times, default=None)
 
     def waiting(self, name: str) -> tuple[int, int | None]:
         """Return the number of changes that are still to be sent to a destination, and the time of the oldest."""

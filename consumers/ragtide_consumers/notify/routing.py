@@ -55,10 +55,10 @@ def is_quiet(destination: DestinationSettings, alert: Alert, now_ms: int) -> boo
 
 def together(alerts: Sequence[Alert], *, grouped: bool) -> list[tuple[Alert, ...]]:
     """Return alerts as they are sent: each alone, or those of a pipeline and run together."""
-    found: dict[object, list[Alert]] = {}
+    groups: dict[object, list[Alert]] = {}
     for alert in alerts:
-        found.setdefault((alert.pipeline, alert.run) if grouped else alert.alert_id, []).append(alert)
-    return [tuple(group) for group in found.values()]
+        groups.setdefault((alert.pipeline, alert.run) if grouped else alert.alert_id, []).append(alert)
+    return [tuple(group) for group in groups.values()]
 
 
 def any_matches(patterns: tuple[str, ...], text: str) -> bool:

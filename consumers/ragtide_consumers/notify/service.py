@@ -57,17 +57,16 @@ async def open_destinations(settings: Settings) -> AsyncIterator[dict[str, OpenD
     """
     notify = settings.notify
     async with open_session(notify) as session:
-        found: dict[str, OpenDestination] = {}
+        by_name: dict[str, OpenDestination] = {}
         try:
             for chosen in notify.destinations:
                 destination = destination_of(chosen, notify, session, prefix=settings.prefix)
                 breaker = Breaker(failures=BREAKER_FAILURES, pause_s=BREAKER_PAUSE_S, longest_s=BREAKER_LONGEST_S)
-                found[chosen.name] = OpenDestination(
-                    known_destination(chosen, destination, notify), destination, breaker
-                )
-            yield found
+                known = known_destination(chosen, destination, notify)
+                by_name[chosen.name] = OpenDestination(known, destination, breaker)
+            yield by_name
         finally:
-            for opened in found.values():
+            for opened in by_name.values():
                 await opened.destination.aclose()
 
 
@@ -91,9 +90,9 @@ async def run_notifier(
     telemetry = NotifyTelemetry(settings.partitions, (), process)
     wanted, changed = settings, asyncio.Event()
 
-    def take(found: Settings) -> None:
+    def take(new: Settings) -> None:
         nonlocal wanted
-        wanted = found
+        wanted = new
         changed.set()
 
     in_force: Settings | None = None
@@ -111,7 +110,7 @@ async def run_notifier(
                         if destinations:
                             await _notify(chosen, url, destinations, telemetry, ended)
                         else:
-                            await _wait(process, ended)
+                            await _wait_for_destination(process, ended)
             except ConfigurationError as error:
                 if in_force is None or rules is None or in_force is chosen:
                     raise
@@ -130,7 +129,7 @@ async def _notify(
         await Notifier(redis, settings, destinations, telemetry).run(ended)
 
 
-async def _wait(process: ProcessTelemetry, ended: asyncio.Event) -> None:
+async def _wait_for_destination(process: ProcessTelemetry, ended: asyncio.Event) -> None:
     log.info("no destination: alerts are sent to nobody until the settings name one")
     heartbeat = Heartbeat(ROLE)
     with process.health.reporting(ROLE, heartbeat), heartbeat.idle("there is no destination"):
@@ -140,12 +139,12 @@ async def _wait(process: ProcessTelemetry, ended: asyncio.Event) -> None:
 @asynccontextmanager
 async def _either(first: asyncio.Event, second: asyncio.Event) -> AsyncIterator[asyncio.Event]:
     """Yield an event that is set as soon as one of two is."""
-    found = asyncio.Event()
+    either = asyncio.Event()
     waits = [asyncio.create_task(event.wait()) for event in (first, second)]
     for wait in waits:
-        wait.add_done_callback(lambda _: found.set())
+        wait.add_done_callback(lambda _: either.set())
     try:
-        yield found
+        yield either
     finally:
         for wait in waits:
             wait.cancel()

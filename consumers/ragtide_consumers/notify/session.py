@@ -124,7 +124,9 @@ class NotifySession:
         reading = asyncio.create_task(self._read(">", BLOCK_MS))
         try:
             while not self._ownership.stop.is_set():
-                self._turned()
+                self._ownership.check()
+                self._telemetry.report(self._streams.partition, self._outbox)
+                self._telemetry.partition_turned(self._streams.partition, f"sending {len(self._sending)} notifications")
                 await self._send_due()
                 await asyncio.wait(
                     {reading, *self._sending}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED
@@ -214,9 +216,11 @@ class NotifySession:
 
     async def _send_due(self) -> None:
         await self._refresh()
-        messages = self._outbox.due(_now_ms(), self._withheld_by, may_try=self._may_try)
+        messages = self._outbox.due(
+            _now_ms(), self._withheld_by, may_try=lambda name: self._destinations[name].breaker.admits()
+        )
         try:
-            notifications = [await self._notification(message) for message in messages]
+            notifications = [await self._complete_notification(message) for message in messages]
             await self._store.write(self._outbox.take_changes())
         except BaseException:
             for message in messages:
@@ -224,27 +228,27 @@ class NotifySession:
             raise
         for message, notification in zip(messages, notifications, strict=True):
             deliver = self._destinations[message.destination].destination.deliver(notification)
-            self._sending[asyncio.create_task(_limited(deliver, 2 * self._notify.timeout_s))] = message
+            self._sending[asyncio.create_task(_deliver_in_time(deliver, 2 * self._notify.timeout_s))] = message
 
-    async def _notification(self, message: DueMessage) -> Notification:
+    async def _complete_notification(self, message: DueMessage) -> Notification:
         notification, now = self._outbox.notification(message), datetime.now(UTC)
         texts = self._destinations[message.destination].known.settings.questions
         worst: dict[str, tuple[WorstAnswer, ...]] = {}
         silenced: dict[str, datetime] = {}
         acknowledged: dict[str, str] = {}
         for alert in notification.alerts:
-            worst[alert.alert_id] = await self._answers(alert, texts=texts)
+            worst[alert.alert_id] = await self._worst_answers(alert, texts=texts)
             until, by = self._muted.silenced_until(alert, now), self._muted.acknowledged_by(alert.alert_id)
             silenced |= {} if until is None else {alert.alert_id: until}
             acknowledged |= {} if by is None else {alert.alert_id: by}
         return replace(notification, worst=worst, silenced_until=silenced, acknowledged=acknowledged)
 
-    async def _answers(self, alert: Alert, *, texts: bool) -> tuple[WorstAnswer, ...]:
+    async def _worst_answers(self, alert: Alert, *, texts: bool) -> tuple[WorstAnswer, ...]:
         ids = () if alert.status == "resolved" else alert.worst_interaction_ids[:MOST_WORST]
         if not ids:
             return ()
         keys = [self._streams.specimen(interaction_digest(alert.pipeline, interaction_id)) for interaction_id in ids]
-        found = []
+        answers = []
         payloads = cast("list[bytes | None]", await self._redis.mget(keys))
         for interaction_id, stored in zip(ids, payloads, strict=True):
             try:
@@ -253,11 +257,8 @@ class NotifySession:
                 specimen = None
             answer = worst_answer(alert, interaction_id, specimen, texts=texts)
             link = None if specimen is None else item_url(self._notify.public_url, alert, interaction_id)
-            found.append(replace(answer, link=link))
-        return tuple(found)
-
-    def _may_try(self, name: str) -> bool:
-        return self._destinations[name].breaker.admits()
+            answers.append(replace(answer, link=link))
+        return tuple(answers)
 
     async def _refresh(self) -> None:
         next_ms = self._outbox.next_ms(_now_ms())
@@ -272,9 +273,9 @@ class NotifySession:
 
     def _take_answers(self) -> None:
         for task in [task for task in self._sending if task.done()]:
-            self._answered(self._sending.pop(task), task)
+            self._record_answer(self._sending.pop(task), task)
 
-    def _answered(self, message: DueMessage, task: asyncio.Task[str]) -> None:
+    def _record_answer(self, message: DueMessage, task: asyncio.Task[str]) -> None:
         name, now_ms = message.destination, _now_ms()
         breaker, error = self._destinations[name].breaker, task.exception()
         if error is None:
@@ -309,13 +310,8 @@ class NotifySession:
         wait_s = BLOCK_MS / 1000 if next_ms is None else (next_ms - _now_ms()) / 1000
         return min(max(wait_s, SHORTEST_WAIT_S), BLOCK_MS / 1000)
 
-    def _turned(self) -> None:
-        self._ownership.check()
-        self._telemetry.report(self._streams.partition, self._outbox)
-        self._telemetry.partition_turned(self._streams.partition, f"sending {len(self._sending)} notifications")
 
-
-async def _limited(deliver: Any, seconds: float) -> str:
+async def _deliver_in_time(deliver: Any, seconds: float) -> str:
     try:
         async with asyncio.timeout(seconds):
             sent_as: str = await deliver

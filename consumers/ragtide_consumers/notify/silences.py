@@ -87,8 +87,8 @@ class MutedAlerts:
 
     def acknowledged_by(self, alert_id: str) -> str | None:
         """Return the person who acknowledged an alert; None if nobody did."""
-        found = self.acknowledged.get(alert_id)
-        return None if found is None else found.by
+        acknowledgement = self.acknowledged.get(alert_id)
+        return None if acknowledgement is None else acknowledgement.by
 
 
 async def add_silence(redis: Redis, prefix: str, silence: Silence) -> None:
@@ -115,8 +115,8 @@ async def remove_silence(redis: Redis, prefix: str, silence_id: str) -> bool:
 
 async def read_silences(redis: Redis, prefix: str) -> list[Silence]:
     """Return the silences, the first to end first; those that have ended are among them until a new one is added."""
-    found = _readable(Silence, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).silences)))
-    return sorted(found, key=lambda silence: (silence.until, silence.id))
+    silences = _readable(Silence, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).silences)))
+    return sorted(silences, key=lambda silence: (silence.until, silence.id))
 
 
 async def acknowledge(redis: Redis, prefix: str, alert_id: str, by: str) -> Acknowledgement:
@@ -129,15 +129,17 @@ async def acknowledge(redis: Redis, prefix: str, alert_id: str, by: str) -> Ackn
     ]
     if old:
         await redis.hdel(key, *old)
-    given = Acknowledgement(alert_id=alert_id, by=by, at=now)
-    await redis.hset(key, alert_id, given.encode())
-    return given
+    new = Acknowledgement(alert_id=alert_id, by=by, at=now)
+    await redis.hset(key, alert_id, new.encode())
+    return new
 
 
 async def read_acknowledged(redis: Redis, prefix: str) -> dict[str, Acknowledgement]:
     """Return the acknowledgements, by the id of the alert."""
-    found = _readable(Acknowledgement, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).acknowledged)))
-    return {acknowledgement.alert_id: acknowledgement for acknowledgement in found}
+    acknowledgements = _readable(
+        Acknowledgement, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).acknowledged))
+    )
+    return {acknowledgement.alert_id: acknowledgement for acknowledgement in acknowledgements}
 
 
 async def read_muted(redis: Redis, prefix: str) -> MutedAlerts:
@@ -155,10 +157,10 @@ def new_silence_id() -> str:
 
 
 def _readable(model: type[M], fields: Mapping[bytes, bytes]) -> list[M]:
-    found = []
+    entries = []
     for name, data in fields.items():
         try:
-            found.append(model.model_validate_json(data))
+            entries.append(model.model_validate_json(data))
         except ValidationError as error:
             log.warning("a stored entry cannot be read and is skipped", entry=name.decode(), detail=str(error))
-    return found
+    return entries

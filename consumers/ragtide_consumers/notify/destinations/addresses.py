@@ -70,18 +70,18 @@ def is_public(address: str) -> bool:
 
     An IPv6 address that holds an IPv4 address counts as that address.
 
-    >>> [is_public(one) for one in ("93.184.216.34", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1%eth0", "localhost")]
-    [True, False, False, False, False]
+    >>> [is_public(address) for address in ("93.184.216.34", "169.254.169.254", "::ffff:10.0.0.1", "localhost")]
+    [True, False, False, False]
     """
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv4Address):
-        return not any(found in network for network in _SPECIAL_IPV4)
-    inner = _ipv4_inside(found)
-    if found.teredo is None and found not in _NAT64 and found.ipv4_mapped is None:
-        outside = found not in _GLOBAL_UNICAST or any(found in network for network in _SPECIAL_IPV6)
+    if isinstance(parsed, IPv4Address):
+        return not any(parsed in network for network in _SPECIAL_IPV4)
+    inner = _ipv4_inside(parsed)
+    if parsed.teredo is None and parsed not in _NAT64 and parsed.ipv4_mapped is None:
+        outside = parsed not in _GLOBAL_UNICAST or any(parsed in network for network in _SPECIAL_IPV6)
         if outside:
             return False
     return all(is_public(str(part)) for part in inner)

@@ -71,7 +71,7 @@ def posted_alert(alert: Alert, notification: Notification, now: datetime) -> dic
         ends = now + timedelta(seconds=RESEND_S)
     else:
         ends = now + FIRING_FOR
-    found: dict[str, object] = {
+    entry: dict[str, object] = {
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": annotations,
         # Alertmanager refuses an alert that ends before it starts; the clock of interactions may be ahead.
@@ -79,5 +79,5 @@ def posted_alert(alert: Alert, notification: Notification, now: datetime) -> dic
         "endsAt": ends.isoformat(),
     }
     if notification.url:
-        found["generatorURL"] = notification.url
-    return found
+        entry["generatorURL"] = notification.url
+    return entry

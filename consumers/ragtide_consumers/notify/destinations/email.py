@@ -80,7 +80,7 @@ class Email:
         except PrivateAddressError as error:
             raise Refused(f"{self.name} is not reached: {error}") from None
         except smtplib.SMTPException as error:
-            raise self._meaning(error) from None
+            raise self._failure(error) from None
         except TimeoutError:
             raise TryLater(f"{self.name} did not take the message within {self.timeout_s:g} s") from None
         except ConfigurationError as error:
@@ -137,7 +137,7 @@ class Email:
         message.add_alternative(html_of(text), subtype="html")
         return message
 
-    def _meaning(self, error: smtplib.SMTPException) -> TryLater | Refused:
+    def _failure(self, error: smtplib.SMTPException) -> TryLater | Refused:
         if isinstance(error, smtplib.SMTPRecipientsRefused):
             codes = [code for code, _ in error.recipients.values()]
             reason = f"{self.name} refuses all recipients ({', '.join(str(code) for code in sorted(set(codes)))})"
@@ -170,10 +170,10 @@ def header_text(text: str) -> str:
 def _address(text: str) -> Address:
     if header_text(text) != text:
         raise ValueError("an address must have no encoded words and no control characters")
-    found = Address(addr_spec=text)
-    if found.addr_spec != text:
+    address = Address(addr_spec=text)
+    if address.addr_spec != text:
         raise ValueError("the text is no single address")
-    return found
+    return address
 
 
 def html_of(text: NotificationText) -> str:
@@ -207,7 +207,7 @@ class _MailConnection:
         """Send a message, and return how many of several recipients the server refused."""
         settings, sender = self._settings, self._settings.sender or ""
         context = None if settings.tls == "none" else tls_context()
-        with self._connected() as connected:
+        with self._connect() as connected:
             self._opened = connected
             if context is not None and settings.tls == "tls":
                 self._opened = context.wrap_socket(connected, server_hostname=self._host)
@@ -229,7 +229,7 @@ class _MailConnection:
             with suppress(OSError, ValueError):
                 self._opened.shutdown(socket.SHUT_RDWR)
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         failure = OSError("no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM):
             opened = socket.socket(family, kind, protocol)

@@ -129,7 +129,7 @@ class HttpDestination(ABC):
 
     def preview(self, notification: Notification) -> list[Preview]:
         """Return the requests that `deliver` would send, with every secret masked. Nothing is sent."""
-        return [self._masked(request) for request in self.requests(notification, utc_now())]
+        return [self._mask_request(request) for request in self.requests(notification, utc_now())]
 
     async def aclose(self) -> None:  # noqa: B027  # no destination over HTTP has anything to close
         """Close nothing: the HTTP client belongs to the caller."""
@@ -163,9 +163,9 @@ class HttpDestination(ABC):
                 response.close()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             if not status:
-                raise self._unanswered(request, error, proxy) from None
+                raise self._failure_of(request, error, proxy) from None
         answer = HttpAnswer(status, {name.lower(): value for name, value in answered.items()}, bytes(received))
-        self._judge(answer, proxy)
+        self._check_status(answer, proxy)
         return answer
 
     def _proxy_of(self, request: HttpRequest) -> Proxy | None:
@@ -184,7 +184,7 @@ class HttpDestination(ABC):
         """Return a text of the destination, shortened, without secrets and control characters."""
         return printable(mask(text, self._secrets))[:SHOWN_CHARS]
 
-    def _judge(self, answer: HttpAnswer, proxy: Proxy | None) -> None:
+    def _check_status(self, answer: HttpAnswer, proxy: Proxy | None) -> None:
         status = answer.status
         if 200 <= status < 300:
             return
@@ -199,7 +199,7 @@ class HttpDestination(ABC):
             )
         raise Refused(reason)
 
-    def _unanswered(self, request: HttpRequest, error: Exception, proxy: Proxy | None) -> TryLater | Refused:
+    def _failure_of(self, request: HttpRequest, error: Exception, proxy: Proxy | None) -> TryLater | Refused:
         if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
             return Refused(f"{self.name} is not reached: {error.os_error}{through(proxy)}")
         # An error about a certificate is a ValueError, too.
@@ -220,7 +220,7 @@ class HttpDestination(ABC):
             reason = "closed the connection without an answer"
         return TryLater(f"{self.name} {reason}{through(proxy)}")
 
-    def _masked(self, request: HttpRequest) -> Preview:
+    def _mask_request(self, request: HttpRequest) -> Preview:
         headers = {
             "content-type": request.content_type,
             **request.headers,
@@ -243,7 +243,7 @@ def bearer(token: SecretStr | None) -> dict[str, str]:
 
 def secrets_of(settings: DestinationSettings) -> tuple[str, ...]:
     """Return the secrets of a destination as they may appear in a text, the longest first."""
-    found = [
+    secrets = [
         secret.get_secret_value()
         for secret in (settings.secret, settings.token, settings.password)
         if secret is not None
@@ -252,8 +252,8 @@ def secrets_of(settings: DestinationSettings) -> tuple[str, ...]:
         url = settings.url.get_secret_value()
         parts = urlsplit(url)
         places = [parts.path, *parts.path.split("/"), parts.query, *(value for _, value in parse_qsl(parts.query))]
-        found += [url, parts.password or "", *(place for place in places if len(place) >= _LEAST_PLACE)]
-    return tuple(sorted({text for text in found if text}, key=len, reverse=True))
+        secrets += [url, parts.password or "", *(place for place in places if len(place) >= _LEAST_PLACE)]
+    return tuple(sorted({text for text in secrets if text}, key=len, reverse=True))
 
 
 _LEAST_PLACE: Final = 12

@@ -58,12 +58,12 @@ class Slack(HttpDestination):
             ]
         channel, _, ts = notification.sent_as.partition(":")
         if not ts:
-            return [self._call("chat.postMessage", {"channel": self._settings.channel, **message_of(notification)})]
-        found = []
+            return [self._api_call("chat.postMessage", {"channel": self._settings.channel, **message_of(notification)})]
+        calls = []
         if notification.status == "explained" or (
             notification.status == "resolved" and not notification.n_still_firing
         ):
-            found.append(self._call("chat.update", {"channel": channel, "ts": ts, **message_of(notification)}))
+            calls.append(self._api_call("chat.update", {"channel": channel, "ts": ts, **message_of(notification)}))
         # A repetition is shown in the channel, too: a repetition means that no one has reacted yet.
         reply = {
             "channel": channel,
@@ -71,8 +71,8 @@ class Slack(HttpDestination):
             "reply_broadcast": notification.status == "firing",
             **message_of(notification),
         }
-        found.append(self._call("chat.postMessage", reply))
-        return found
+        calls.append(self._api_call("chat.postMessage", reply))
+        return calls
 
     async def deliver(self, notification: Notification) -> str:
         """Post, and return channel and time stamp of the first message; empty with an incoming webhook.
@@ -99,7 +99,7 @@ class Slack(HttpDestination):
                 raise Refused(f"{self.name} answered {error}") from None
         return notification.sent_as or posted
 
-    def _call(self, method: str, body: dict[str, Any]) -> HttpRequest:
+    def _api_call(self, method: str, body: dict[str, Any]) -> HttpRequest:
         quiet = {} if method == "chat.update" else {"unfurl_links": False, "unfurl_media": False}
         return HttpRequest(
             f"{API}/{method}",
@@ -109,17 +109,17 @@ class Slack(HttpDestination):
         )
 
     def _read(self, answer: HttpAnswer) -> str:
-        found = answer.json()
-        if not isinstance(found, dict):
+        reply = answer.json()
+        if not isinstance(reply, dict):
             raise TryLater(f"{self.name} answered without JSON")
-        if found.get("ok") is not True:
-            error = self.clean(str(found.get("error", "without a reason")))
+        if reply.get("ok") is not True:
+            error = self.clean(str(reply.get("error", "without a reason")))
             if error in GONE_ERRORS:
                 raise _GoneError(error)
             if error in PASSING_ERRORS:
                 raise TryLater(f"{self.name} answered {error}")
             raise Refused(f"{self.name} answered {error}: check token, scopes and channel of the destination")
-        return f"{found.get('channel', self._settings.channel)}:{found.get('ts', '')}"
+        return f"{reply.get('channel', self._settings.channel)}:{reply.get('ts', '')}"
 
 
 def message_of(notification: Notification) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
     if text.sentences:
         blocks.append({"type": "section", "text": _plain("\n".join(text.sentences), LONGEST_SECTION)})
     if text.answers:
-        blocks.append({"type": "rich_text", "elements": [_answer_of(answer) for answer in text.answers]})
+        blocks.append({"type": "rich_text", "elements": [_answer_element(answer) for answer in text.answers]})
     if text.facts:
         fields = [_plain(f"{name}\n{value}", LONGEST_FIELD) for name, value in text.facts[:MOST_FIELDS]]
         blocks.append({"type": "section", "fields": fields})
@@ -150,7 +150,7 @@ def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
     return blocks
 
 
-def _answer_of(answer: LinkedAnswer) -> dict[str, Any]:
+def _answer_element(answer: LinkedAnswer) -> dict[str, Any]:
     elements = [{"type": "link", "url": answer.link, "text": answer.label}]
     elements += [{"type": "text", "text": answer.because}] if answer.because else []
     return {"type": "rich_text_section", "elements": [*elements, {"type": "text", "text": "\n"}]}
@@ -174,8 +174,8 @@ def _plain(text: str, most: int) -> dict[str, Any]:
 
 
 def _fit(text: str, most: int, escape: Callable[[str], str] = escape) -> str:
-    found = escape(text)
-    while len(found) > most:
-        text = text[: max(len(text) - max((len(found) - most) // 5, 1) - 3, 0)] + "..."
-        found = escape(text)
-    return found
+    escaped = escape(text)
+    while len(escaped) > most:
+        text = text[: max(len(text) - max((len(escaped) - most) // 5, 1) - 3, 0)] + "..."
+        escaped = escape(text)
+    return escaped

@@ -47,10 +47,10 @@ class Webhook(HttpDestination):
     def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
         """Return one signed event for each alert."""
         headers = {"webhook-timestamp": str(int(now.timestamp())), **bearer(self._settings.token)}
-        found = []
+        requests = []
         for alert in notification.alerts or (sample_alert(),):
             event = cloud_event(alert, notification, self._source)
-            found.append(
+            requests.append(
                 HttpRequest(
                     self._settings.url.get_secret_value() if self._settings.url else "",
                     event,
@@ -58,7 +58,7 @@ class Webhook(HttpDestination):
                     CONTENT_TYPE,
                 )
             )
-        return found
+        return requests
 
     def signature_headers(self, request: HttpRequest, body: bytes) -> dict[str, str]:
         """Return the signature of a body; nothing without a secret."""
