@@ -66,7 +66,7 @@ def answer_of(labeling: Labeling) -> Answer:
     They are the supported response sentences (`supported:KEY`), the relevant and the used document sentences
     (`relevant:KEY`, `used:KEY`), and for each other metric its value in tenths of its range, or why it is absent.
     """
-    labels = next((found for found in labeling.labels if isinstance(found, SentenceLabels)), None)
+    labels = next((labels for labels in labeling.labels if isinstance(labels, SentenceLabels)), None)
     follow = ("trace.", SENTENCES) if labels is not None else ()  # these follow from the labels
     facts = {f"{metric}:{reason}" for metric, reason in labeling.absent.items() if not metric.startswith(follow)}
     for metric, score in labeling.scores.items():
@@ -116,13 +116,13 @@ class SentinelMemory:
         earlier = self.n
         agreement = fsum(count * agreement_of(answer, other) for other, count in self._counts.items())
         self._counts[answer] = self._counts.get(answer, 0) + 1
-        found = None
+        compared = None
         if earlier >= LEARNED:
             rank = smoothed_rank(self._counts, answer, draw_number(name, purpose=b"ragtide sentinel"))
-            found = ComparedAnswer(rank <= SENTINEL_UNLIKE_SHARE, agreement / earlier)
+            compared = ComparedAnswer(rank <= SENTINEL_UNLIKE_SHARE, agreement / earlier)
         if earlier >= REMEMBERED_MAX:
             self._forget(name)
-        return found
+        return compared
 
     def _forget(self, name: str) -> None:
         answers = self._in_order()
@@ -141,9 +141,9 @@ class SentinelMemory:
         return [[self._counts[answer], sorted(answer)] for answer in self._in_order()]
 
     @classmethod
-    def of_json(cls, found: Iterable[Sequence[Any]]) -> Self:
+    def of_json(cls, rows: Iterable[Sequence[Any]]) -> Self:
         """Return a memory from what `as_json` returned."""
-        return cls({frozenset(facts): int(count) for count, facts in found})
+        return cls({frozenset(facts): int(count) for count, facts in rows})
 
 
 def smoothed_rank(counts: Mapping[Answer, int], answer: Answer, draw: float) -> float:
@@ -160,8 +160,8 @@ def smoothed_rank(counts: Mapping[Answer, int], answer: Answer, draw: float) -> 
     """
     n = sum(counts.values())
     having: Counter[str] = Counter()
-    for each, count in counts.items():
-        for fact in each:
+    for other, count in counts.items():
+        for fact in other:
             having[fact] += count
     # Facts that no answer has, or all have, make no difference between answers.
     odds = {
@@ -170,9 +170,9 @@ def smoothed_rank(counts: Mapping[Answer, int], answer: Answer, draw: float) -> 
         if count < n
     }
     # A correctly rounded sum does not depend on the order of its numbers.
-    scores = {each: fsum(odds[fact] for fact in each if fact in odds) for each in counts}
-    more = sum(count for each, count in counts.items() if scores[each] > scores[answer])
-    equal = sum(count for each, count in counts.items() if scores[each] == scores[answer])
+    scores = {other: fsum(odds[fact] for fact in other if fact in odds) for other in counts}
+    more = sum(count for other, count in counts.items() if scores[other] > scores[answer])
+    equal = sum(count for other, count in counts.items() if scores[other] == scores[answer])
     return (more + draw * equal) / n
 
 

@@ -76,15 +76,15 @@ def sentinels_of(interactions: Sequence[RagInteraction], most: int) -> list[Sent
     Args:
         most: number of sentinels; of more, those with the lowest digests.
     """
-    found: dict[str, Sentinel] = {}
+    sentinels: dict[str, Sentinel] = {}
     for interaction in interactions:
         if nothing_to_label(interaction) is None:
             read = interaction.model_dump(
                 mode="json", include={"question", "documents", "response", "reference_answer", "history", "segments"}
             )
             digest = blake2b(json.dumps(read, sort_keys=True).encode(), digest_size=12).hexdigest()
-            found[digest] = Sentinel(digest, interaction)
-    return [found[digest] for digest in sorted(found)[:most]]
+            sentinels[digest] = Sentinel(digest, interaction)
+    return [sentinels[digest] for digest in sorted(sentinels)[:most]]
 
 
 def sentinel_streams(layout: Layout) -> Streams:
@@ -168,7 +168,11 @@ class Sentinels:
 
     async def _work(self, ownership: Ownership) -> None:
         log.info("asking sentinels", sentinels=len(self._sentinels), every_s=self._settings.judge.sentinels_every_s)
-        await self._forget_others()
+        kept = {f"{SentinelField.ITEM}{sentinel.digest}".encode() for sentinel in self._sentinels}
+        fields = cast("list[bytes]", await self._redis.hkeys(self._streams.sentinels))
+        others = [name for name in fields if name.startswith(SentinelField.ITEM.encode()) and name not in kept]
+        if others:
+            await self._redis.hdel(self._streams.sentinels, *others)
         while not ownership.stop.is_set():
             number, asked_ms = await read_progress(self._redis, self._settings.layout)
             now_ms = to_milliseconds(utc_now())
@@ -176,7 +180,7 @@ class Sentinels:
             wait_ms = min(max(asked_ms + self._every_ms - now_ms, 0), self._every_ms)
             await self._wait(ownership, wait_ms / 1000, "waiting for the next sentinel")
             if not ownership.stop.is_set():
-                await self._turn(ownership, number)
+                await self._ask_next(ownership, number)
 
     async def _wait(self, ownership: Ownership, seconds: float, doing: str) -> None:
         while True:
@@ -186,14 +190,7 @@ class Sentinels:
                 return
             seconds -= STEP_S
 
-    async def _forget_others(self) -> None:
-        kept = {f"{SentinelField.ITEM}{sentinel.digest}".encode() for sentinel in self._sentinels}
-        fields = cast("list[bytes]", await self._redis.hkeys(self._streams.sentinels))
-        others = [name for name in fields if name.startswith(SentinelField.ITEM.encode()) and name not in kept]
-        if others:
-            await self._redis.hdel(self._streams.sentinels, *others)
-
-    async def _turn(self, ownership: Ownership, number: int) -> None:
+    async def _ask_next(self, ownership: Ownership, number: int) -> None:
         sentinel = self._sentinels[number % len(self._sentinels)]
         started = perf_counter()
         try:
@@ -209,7 +206,8 @@ class Sentinels:
         names = [field, SentinelField.BASELINE]
         stored, baseline = cast("list[bytes | None]", await self._redis.hmget(self._streams.sentinels, names))
         basis = f"{int(baseline or 0)}/{self._labeler.version}/{self._labeler.profile}"
-        memory = _memory(stored, basis)
+        known = {} if stored is None else json.loads(stored)
+        memory = SentinelMemory.of_json(known["answers"] if known.get("basis") == basis else ())
         event = self._event(sentinel, labeling, number, memory, latency_s)
         remembered = json.dumps({"basis": basis, "answers": memory.as_json()}, separators=(",", ":")).encode()
         reply = await run_script(
@@ -249,10 +247,3 @@ class Sentinels:
             scores=scores,
             **whole.model_dump(include=OF_JUDGE),
         )
-
-
-def _memory(stored: bytes | None, basis: str) -> SentinelMemory:
-    if stored is None:
-        return SentinelMemory()
-    found = json.loads(stored)
-    return SentinelMemory.of_json(found["answers"]) if found["basis"] == basis else SentinelMemory()

@@ -22,19 +22,19 @@ Filled = tuple[str, str, float]
 
 def filled_formulas(labeling: SpecimenLabeling) -> dict[str, str]:
     """Return the formula of each score that follows from the labels, with numbers, such as `|R| / T = 2 / 5`."""
-    found: dict[str, str] = {}
+    formulas: dict[str, str] = {}
     for labels in labeling.labels:
         if isinstance(labels, SentenceLabels):
             filled = _capstone(labels) if "capstone" in labeling.profile.split("+") else _ragbench(labels)
         elif isinstance(labels, SentenceProbabilities):
             filled = _expected(labels)
         else:
-            filled = _claims(labels, labeling.scores)
-        found |= _agreeing(filled, labeling.scores)
-    return found | _agreeing(_of_four(labeling.scores), labeling.scores)
+            filled = _claim_formulas(labels, labeling.scores)
+        formulas |= _agreeing_formulas(filled, labeling.scores)
+    return formulas | _agreeing_formulas(_aggregates(labeling.scores), labeling.scores)
 
 
-def _agreeing(filled: Iterator[Filled], scores: Mapping[str, float]) -> dict[str, str]:
+def _agreeing_formulas(filled: Iterator[Filled], scores: Mapping[str, float]) -> dict[str, str]:
     return {
         metric: text
         for metric, text, value in filled
@@ -92,7 +92,7 @@ def _expected(labels: SentenceProbabilities) -> Iterator[Filled]:
         yield f"{TRACE}supported_fraction", text, fmean(supported)
 
 
-def _of_four(scores: Mapping[str, float]) -> Iterator[Filled]:
+def _aggregates(scores: Mapping[str, float]) -> Iterator[Filled]:
     four = [scores[f"{TRACE}{name}"] for name in FOUR if f"{TRACE}{name}" in scores]
     if len(four) == len(FOUR):
         numbers = ", ".join(f"{score:.3g}" for score in four)
@@ -111,7 +111,7 @@ _OF_RESPONSE: Final = (
 """Metrics that are a share of the response claims."""
 
 
-def _claims(labels: ClaimLabels, scores: Mapping[str, float]) -> Iterator[Filled]:
+def _claim_formulas(labels: ClaimLabels, scores: Mapping[str, float]) -> Iterator[Filled]:
     response = len(labels.retrieved2response) or len(labels.answer2response or ())
     reference = len(labels.response2answer or ())
     rows = (*labels.retrieved2response, *(labels.retrieved2answer or ()))

@@ -114,14 +114,14 @@ class SpecimenKeeper:
         It raises no error, because no specimen may keep a result from being published.
         """
         try:
-            return await self._made(interaction, labeling, event, places, trace_id)
+            return await self._make_specimen(interaction, labeling, event, places, trace_id)
         except (NotRedactedError, RedactionError, RedactionAbortedError) as error:
             self._not_kept(NOT_REDACTED, str(error))
         except Exception as error:  # noqa: BLE001 - without its message, which may hold a text
             self._not_kept(FAILED, type(error).__name__)
         return None
 
-    async def _made(
+    async def _make_specimen(
         self,
         interaction: RagInteraction,
         labeling: Labeling,
@@ -212,7 +212,7 @@ def specimen(
     """
     sentences = cut(interaction)
     redacted = redact_with_sentences(redaction, interaction, sentences)
-    kept = _same_sentences(sentences, redacted)
+    kept = _unchanged_sentences(sentences, redacted)
     labelings = []
     scored: list[MetricEvent | EvaluatorScores] = [event, *(event.beside or ())]
     for by, result in zip(scored, [labeling, *(part.labeling for part in labeling.beside)], strict=True):
@@ -241,7 +241,9 @@ def _labeling(
     return SpecimenLabeling(
         **scored.shared_with(SpecimenLabeling),
         labels=tuple(
-            _redacted(found, sentences, redaction, kept) for found in labeling.labels if _are_of(found, sentences)
+            _redacted(labels, sentences, redaction, kept)
+            for labels in labeling.labels
+            if _have_sentences(labels, sentences)
         ),
         versions={metric: declaration.version for metric, declaration in labeling.declared.items()},
         reasons=_reasons(labeling, sentences, redaction),
@@ -256,14 +258,14 @@ def _reasons(labeling: Labeling, sentences: CutInteraction, redaction: Redaction
     return dict(islice(redaction.reasons(there).items(), REASONS_MAX))
 
 
-def _are_of(labels: Labels, sentences: CutInteraction) -> bool:
+def _have_sentences(labels: Labels, sentences: CutInteraction) -> bool:
     if not isinstance(labels, SentenceLabels):
         return True
     documents, response = labels.document_keys, labels.response_keys
     return documents in (None, sentences.document_keys) and response in (None, sentences.response_keys)
 
 
-def _same_sentences(sentences: CutInteraction, redacted: RagInteraction) -> frozenset[str]:
+def _unchanged_sentences(sentences: CutInteraction, redacted: RagInteraction) -> frozenset[str]:
     after = redacted.response_sentences or ()
     return frozenset(
         key

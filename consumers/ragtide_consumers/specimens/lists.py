@@ -186,7 +186,12 @@ class SpecimenLists:
 
     def take_rules(self, rules: Sequence[AlertRule]) -> None:
         """Take other alert rules."""
-        self._rules = [rule for rule in rules if rule.kind not in ("rmse", "agreement") and _has_line(rule)]
+        self._rules = [
+            rule
+            for rule in rules
+            if rule.kind not in ("rmse", "agreement")
+            and (rule.target is not None or rule.given_baseline is not None or rule.baselines is not None)
+        ]
 
     def sampled(self, event: MetricEvent) -> bool:
         """Return whether an interaction is in the uniform sample."""
@@ -197,27 +202,29 @@ class SpecimenLists:
         """Return the places for which the interaction of an event qualifies; in much traffic most have none."""
         now = self._clock()
         if event.is_session:  # it is no interaction of the samples, so it is only among the worst, and beyond lines
-            found = [place for scored in event.by_evaluator() for place in self._of_labeler(scored, now)]
-            return [place for place in found if place.name != SPECIMEN_JUDGED]
+            places = [place for scored in event.by_evaluator() for place in self._labeler_places(scored, now)]
+            return [place for place in places if place.name != SPECIMEN_JUDGED]
         places = [ListPlace(SPECIMEN_SAMPLE, self._settings.sample_n)] if self.sampled(event) else []
         if self._settings.newest_n and self._is_newest(event.pipeline, now):
             places.append(ListPlace(SPECIMEN_NEWEST, self._settings.newest_n))
         for scored in event.by_evaluator():
-            places += self._of_labeler(scored, now)
+            places += self._labeler_places(scored, now)
         # Two evaluators may propose it for one list.
         return list({place.name: place for place in reversed(places)}.values())[::-1] if event.beside else places
 
-    def _of_labeler(self, event: MetricEvent, now: float) -> list[ListPlace]:
-        places = list(self._worst(event, event.labeler, event.scores, now))
+    def _labeler_places(self, event: MetricEvent, now: float) -> list[ListPlace]:
+        places = list(self._worst_places(event, event.labeler, event.scores, now))
         if event.judged is not None:
             if event.judged.uniform and event.judged.scores:
                 places.append(ListPlace(SPECIMEN_JUDGED, JUDGED_MAX))
-            places += self._worst(event, event.judged.labeler, event.judged.scores, now)
+            places += self._worst_places(event, event.judged.labeler, event.judged.scores, now)
         if self._rules:
-            places += self._beyond_lines(event, now)
+            places += self._places_beyond_lines(event, now)
         return places
 
-    def _worst(self, event: MetricEvent, labeler: str, scores: Mapping[str, float], now: float) -> Sequence[ListPlace]:
+    def _worst_places(
+        self, event: MetricEvent, labeler: str, scores: Mapping[str, float], now: float
+    ) -> Sequence[ListPlace]:
         places: list[ListPlace] = []
         key = event.pipeline, labeler
         source = self._sources.get(key)
@@ -232,7 +239,7 @@ class SpecimenLists:
             if known is None:
                 if metric in source.without_direction:
                     continue
-                known = self._begun(source, metric, event)
+                known = self._begin_metric(source, metric, event)
                 if known is None:
                     continue
             badness, lately = known.sign * value, known.lately
@@ -244,7 +251,7 @@ class SpecimenLists:
                 places.append(ListPlace(worst_list(metric, labeler), self._settings.worst_n, badness))
         return places
 
-    def _begun(self, source: _Source, metric: str, event: MetricEvent) -> _WorstOf | None:
+    def _begin_metric(self, source: _Source, metric: str, event: MetricEvent) -> _WorstOf | None:
         definition = definition_of(metric, event.declared)
         if definition is None or definition.direction is Direction.NEITHER:
             source.without_direction.add(metric)
@@ -255,7 +262,7 @@ class SpecimenLists:
         source.worst[metric] = known
         return known
 
-    def _beyond_lines(self, event: MetricEvent, now: float) -> Iterator[ListPlace]:
+    def _places_beyond_lines(self, event: MetricEvent, now: float) -> Iterator[ListPlace]:
         tables = [event.scores] if event.judged is None else [event.scores, event.judged.scores]
         for rule in self._rules:
             if not fnmatchcase(event.pipeline, rule.pipeline):
@@ -271,16 +278,12 @@ class SpecimenLists:
 
 
 def _limit(limits: OrderedDict[tuple[str, ...], ProposalLimit], key: tuple[str, ...], burst: int) -> ProposalLimit:
-    found = limits.get(key)
-    if found is None:
-        found = limits[key] = ProposalLimit(burst)
+    limit = limits.get(key)
+    if limit is None:
+        limit = limits[key] = ProposalLimit(burst)
         if len(limits) > SOURCES_MOST:
             limits.popitem(last=False)
-    return found
-
-
-def _has_line(rule: AlertRule) -> bool:
-    return rule.target is not None or rule.given_baseline is not None or rule.baselines is not None
+    return limit
 
 
 def _is_beyond(rule: AlertRule, event: MetricEvent, value: float) -> bool:

@@ -67,15 +67,15 @@ def marked(specimen: Specimen, labeling: SpecimenLabeling) -> MarkedSpecimen:
     """Return the sentences of a specimen with the marks of one of its labelings."""
     labels = next(filter(_marks, labeling.labels), None)
     if isinstance(labels, SentenceLabels):
-        return _by_keys(specimen, labels, labeling)
-    return _by_place(specimen, labels if isinstance(labels, SentenceProbabilities) else None)
+        return _mark_by_key(specimen, labels, labeling)
+    return _mark_by_place(specimen, labels if isinstance(labels, SentenceProbabilities) else None)
 
 
 def _marks(labels: Labels) -> bool:
     return isinstance(labels, SentenceLabels | SentenceProbabilities)
 
 
-def _by_keys(specimen: Specimen, labels: SentenceLabels, labeling: SpecimenLabeling) -> MarkedSpecimen:
+def _mark_by_key(specimen: Specimen, labels: SentenceLabels, labeling: SpecimenLabeling) -> MarkedSpecimen:
     verdicts = supported_sentences(labels)
 
     def among(key: str, keys: Sequence[str] | None) -> Mark:
@@ -90,7 +90,7 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels, labeling: SpecimenLabel
         spans.setdefault(span.sentence, []).append((span.start, span.end))
 
     def unsupported(key: str, text: str) -> tuple[tuple[int, int], ...]:
-        return _apart(spans[key], len(text)) if key in spans else ()
+        return _merge_spans(spans[key], len(text)) if key in spans else ()
 
     def sentence(key: str, text: str) -> ResponseSentence:
         reason = labeling.reasons.get(SENTENCE_REASON + key, "")
@@ -109,32 +109,32 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels, labeling: SpecimenLabel
     )
 
 
-def _apart(spans: Sequence[tuple[int, int]], length: int) -> tuple[tuple[int, int], ...]:
+def _merge_spans(spans: Sequence[tuple[int, int]], length: int) -> tuple[tuple[int, int], ...]:
     """Return spans in order, within a text and without overlap, because any labeler may give them.
 
-    >>> _apart([(6, 9), (1, 3), (2, 4), (5, 5)], 8)
+    >>> _merge_spans([(6, 9), (1, 3), (2, 4), (5, 5)], 8)
     ((1, 4), (6, 8))
     """
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         begin, stop = start, min(end, length)
-        if found and begin <= found[-1][1]:
-            begin, last = found.pop()
+        if merged and begin <= merged[-1][1]:
+            begin, last = merged.pop()
             stop = max(stop, last)
         if begin < stop:
-            found.append((begin, stop))
-    return tuple(found)
+            merged.append((begin, stop))
+    return tuple(merged)
 
 
-def _by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> MarkedSpecimen:
+def _mark_by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> MarkedSpecimen:
     documents = specimen.interaction.documents
     total = sum(len(document.sentences or ()) for document in documents)
     whole = labels is not None and total == len(labels.relevant)
     place = 0
-    found: list[tuple[DocumentSentence, ...] | None] = []
+    marked_documents: list[tuple[DocumentSentence, ...] | None] = []
     for number, document in enumerate(documents):
         if document.sentences is None:
-            found.append(None)
+            marked_documents.append(None)
             continue
         sentences = []
         for index, text in enumerate(document.sentences):
@@ -143,14 +143,14 @@ def _by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> Marke
                 relevant, utilized = labels.relevant[place], labels.utilized[place]
             place += 1
             sentences.append(DocumentSentence(f"{number}{letters(index)}", text, relevant, utilized, ()))
-        found.append(tuple(sentences))
+        marked_documents.append(tuple(sentences))
     response = specimen.interaction.response_sentences
     if response is None:
-        return MarkedSpecimen(tuple(found), None)
+        return MarkedSpecimen(tuple(marked_documents), None)
     known = labels is not None and len(labels.supported) == len(response)
     supported: Sequence[Mark] = labels.supported if labels is not None and known else [None] * len(response)
     return MarkedSpecimen(
-        tuple(found),
+        tuple(marked_documents),
         tuple(
             ResponseSentence(letters(index), text, mark, ())
             for index, (text, mark) in enumerate(zip(response, supported, strict=True))
