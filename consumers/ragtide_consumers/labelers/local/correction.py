@@ -78,8 +78,8 @@ class Correction:
 
 def summary_of(features: InteractionFeatures, shipped: SentenceProbabilities) -> Sequence[float]:
     """Return the features of a whole interaction that has document sentences."""
-    found: list[float] = summary_features(features, shipped.relevant, shipped.utilized, shipped.supported).tolist()
-    return found
+    summary: list[float] = summary_features(features, shipped.relevant, shipped.utilized, shipped.supported).tolist()
+    return summary
 
 
 def inputs_of(summary: Sequence[float], score: float) -> Sequence[float]:
@@ -95,8 +95,8 @@ def inputs_of(summary: Sequence[float], score: float) -> Sequence[float]:
 def scores_of(shipped: SentenceProbabilities) -> dict[str, float]:
     """Return the scores that may be corrected, before the correction; adherence only if there is a response."""
     n = len(shipped.relevant)
-    found = {RELEVANCE: fsum(shipped.relevant) / n, UTILIZATION: fsum(shipped.utilized) / n} if n else {}
-    return {**found, ADHERENCE: exp(log_adherence(shipped.supported))} if shipped.supported else found
+    scores = {RELEVANCE: fsum(shipped.relevant) / n, UTILIZATION: fsum(shipped.utilized) / n} if n else {}
+    return {**scores, ADHERENCE: exp(log_adherence(shipped.supported))} if shipped.supported else scores
 
 
 def log_odds(score: float) -> float:

@@ -136,7 +136,7 @@ def _form(interaction: RagInteraction, sentences: CutInteraction) -> list[float]
     length = len(response)
     lines = [line for line in map(str.lstrip, response.splitlines()) if line]
     items = sum([line.startswith(_BULLETS) or line[:1].isdigit() for line in lines])
-    found = [
+    numbers = [
         log1p(len(response.split())),
         log1p(len(sentences.response)),
         log1p(_question_marks(response)),
@@ -152,7 +152,7 @@ def _form(interaction: RagInteraction, sentences: CutInteraction) -> list[float]
         log1p(len(interaction.documents)),
         float(bool(sentences.earlier)),
     ]
-    return [round(number, DECIMALS) for number in found]
+    return [round(number, DECIMALS) for number in numbers]
 
 
 def _question_marks(text: str) -> int:

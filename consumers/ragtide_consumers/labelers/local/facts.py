@@ -50,7 +50,7 @@ def numbers_of(text: str) -> frozenset[str]:
     ['1000', '2']
     """
     words = _COUNTED.keys() & tokens(text)
-    digits = _in_digits(_ITEM.sub(" ", text)) if _DIGIT.search(text) else []
+    digits = _numbers_in_digits(_ITEM.sub(" ", text)) if _DIGIT.search(text) else []
     return frozenset([*digits, *[_COUNTED[word] for word in words]])
 
 
@@ -65,35 +65,35 @@ def missing_numbers(sentences: Sequence[str], question: str, documents: Sequence
     stated = [*map(numbers_of, without_item_numbers(sentences))]
     unknown = frozenset().union(*stated)
     if unknown:
-        unknown = unknown.difference(_in_digits(question))
+        unknown = unknown.difference(_numbers_in_digits(question))
         for document in documents:
             if not unknown:
                 break
-            unknown -= _digits(document)
+            unknown -= _digits_of_document(document)
         for texts in ([question], *documents):
             if unknown.isdisjoint(_SPELLED):
                 break
-            unknown -= _in_words(" ".join(texts).lower(), unknown)
+            unknown -= _numbers_in_words(" ".join(texts).lower(), unknown)
     return [len(numbers & unknown) for numbers in stated]
 
 
-def _digits(document: Sequence[str]) -> frozenset[str]:
+def _digits_of_document(document: Sequence[str]) -> frozenset[str]:
     if not isinstance(document, KeptSentences):
-        return frozenset(_in_digits(" ".join(document)))
-    found: frozenset[str] | None = document.computed.get("digits")
-    if found is None:
-        found = document.computed["digits"] = frozenset(_in_digits(" ".join(document)))
-    return found
+        return frozenset(_numbers_in_digits(" ".join(document)))
+    digits: frozenset[str] | None = document.computed.get("digits")
+    if digits is None:
+        digits = document.computed["digits"] = frozenset(_numbers_in_digits(" ".join(document)))
+    return digits
 
 
-def _in_digits(text: str) -> list[str]:
+def _numbers_in_digits(text: str) -> list[str]:
     if text.isascii():
         # Most text has few digits, and a pattern passes all else slowly.
         text = " ".join(text.encode().translate(_OF_NUMBERS).decode().split())
-    return [found.translate(_NO_SEPARATORS) for found in _DIGITS.findall(text)]
+    return [number.translate(_NO_SEPARATORS) for number in _DIGITS.findall(text)]
 
 
-def _in_words(low: str, numbers: frozenset[str]) -> frozenset[str]:
+def _numbers_in_words(low: str, numbers: frozenset[str]) -> frozenset[str]:
     words = [word for number in numbers for word in _SPELLED.get(number, ()) if word in low]
     return frozenset([_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)])
 
@@ -106,12 +106,12 @@ def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:
     """
     begins = [_BEGIN.match(sentence) for sentence in sentences]
     counts = [int(begin[1]) if begin else None for begin in begins]
-    found = []
+    texts = []
     for place, (sentence, begin, count) in enumerate(zip(sentences, begins, counts, strict=True)):
         around = (counts[place - 1] if place else None, counts[place + 1] if place + 1 < len(counts) else None)
         counted = count is not None and (count - 1 == around[0] or count + 1 == around[1])
-        found.append(sentence[begin.end() :] if begin and counted else sentence)
-    return found
+        texts.append(sentence[begin.end() :] if begin and counted else sentence)
+    return texts
 
 
 _BEGIN: Final = re.compile(r"(\d{1,3})\s+")

@@ -120,9 +120,9 @@ def extract(
         both = f"{earlier} {question}"
         asked = max(asked, question_weights(both, words_of(both, documents, response, language)), key=_match)
     return InteractionFeatures(
-        _of_documents(words, overlap, asked),
-        _of_response(words, overlap, question, documents, response),
-        _of_topics(words, asked) if asked.whole else None,
+        _document_features(words, overlap, asked),
+        _response_features(words, overlap, question, documents, response),
+        _topic_features(words, asked) if asked.whole else None,
         np.array([length for length in words.lengths if length], np.intp),
         _match(asked) if asked.whole and documents else None,
     )
@@ -132,55 +132,55 @@ def _match(asked: QuestionWeights) -> float:
     return float(np.add.reduce(asked.documents)) / ((asked.whole or 1.0) * (len(asked.documents) or 1))
 
 
-def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionWeights) -> Floats:
+def _document_features(words: ComparedWords, overlap: Overlap, question: QuestionWeights) -> Floats:
     n, m, lengths = words.n, words.m, words.lengths
-    found = np.empty((len(DOCUMENT_FEATURES), n))
+    rows = np.empty((len(DOCUMENT_FEATURES), n))
     if not n:
-        return found
-    found[0] = 1.0
-    shares = found[1:5]
+        return rows
+    rows[0] = 1.0
+    shares = rows[1:5]
     shares[0] = overlap.question
     shares[1] = overlap.of_response
     shares[2] = overlap.in_response
     shares[3] = overlap.answer
     most = np.maximum.reduce(shares, axis=1)
     most[most == 0] = 1.0
-    np.divide(shares, most[:, None], out=found[5:9])
-    found[9] = float(np.add.reduce(overlap.answer)) / n
-    found[10] = np.bincount(overlap.best_in[overlap.best > 0], minlength=n) / (m or 1)
+    np.divide(shares, most[:, None], out=rows[5:9])
+    rows[9] = float(np.add.reduce(overlap.answer)) / n
+    rows[10] = np.bincount(overlap.best_in[overlap.best > 0], minlength=n) / (m or 1)
     counts = np.empty((7, n), np.intp)
     counts[0] = np.bincount(words.sentence_of, minlength=n)
     counts[1] = [number for length in lengths for number in range(length)]
     counts[2] = [length for length in lengths for _ in range(length)]
     counts[3], counts[4], counts[5], counts[6] = len(lengths), n, len(words.response), m
-    np.divide(counts[1], counts[2], out=found[11])
-    _LOGARITHMS.take(counts, mode="clip", out=found[12:19])
+    np.divide(counts[1], counts[2], out=rows[11])
+    _LOGARITHMS.take(counts, mode="clip", out=rows[12:19])
     whole = question.whole or 1.0
-    np.divide(question.sentences, whole, out=found[19])
-    np.divide(question.documents.repeat(lengths), whole, out=found[20])
-    return found
+    np.divide(question.sentences, whole, out=rows[19])
+    np.divide(question.documents.repeat(lengths), whole, out=rows[20])
+    return rows
 
 
-def _of_topics(words: ComparedWords, question: QuestionWeights) -> Floats:
+def _topic_features(words: ComparedWords, question: QuestionWeights) -> Floats:
     kept = [place for place, length in enumerate(words.lengths) if length]
-    found = np.empty((len(TOPIC_FEATURES), len(kept)))
+    rows = np.empty((len(TOPIC_FEATURES), len(kept)))
     if not kept:
-        return found
+        return rows
     lengths = np.array([words.lengths[place] for place in kept], np.intp)
     starts = np.add.accumulate(lengths) - lengths
     weights, whole = question.documents[kept], question.whole
-    found[0] = 1.0
-    np.divide(weights, whole, out=found[1])
-    np.multiply(found[1], found[1], out=found[2])
-    np.divide(np.maximum.reduceat(question.sentences, starts), whole, out=found[3])
-    np.divide(np.add.reduceat(question.sentences, starts), whole * lengths, out=found[4])
-    found[5] = float(np.maximum.reduce(weights)) / whole
-    found[6] = float(np.add.reduce(weights)) / (whole * len(weights))
-    found[7] = _LOGARITHMS.take(lengths, mode="clip")
-    return found
+    rows[0] = 1.0
+    np.divide(weights, whole, out=rows[1])
+    np.multiply(rows[1], rows[1], out=rows[2])
+    np.divide(np.maximum.reduceat(question.sentences, starts), whole, out=rows[3])
+    np.divide(np.add.reduceat(question.sentences, starts), whole * lengths, out=rows[4])
+    rows[5] = float(np.maximum.reduce(weights)) / whole
+    rows[6] = float(np.add.reduce(weights)) / (whole * len(weights))
+    rows[7] = _LOGARITHMS.take(lengths, mode="clip")
+    return rows
 
 
-def _of_response(
+def _response_features(
     words: ComparedWords, overlap: Overlap, question: str, documents: Sequence[Sequence[str]], response: Sequence[str]
 ) -> Floats:
     # A response has few, so this is faster than numpy.
@@ -208,9 +208,12 @@ def _of_response(
             [*map(log1p, n_new)],
             [*map(log1p, n_words)],
             [log1p(n)] * n,
-            _away(words, best_in),
+            _shares_away(words, best_in),
             [*map(log1p, missing_numbers(response, question, documents))],
-            [share * most for share, most in zip(_denied(words, best_in, documents, response), best, strict=True)],
+            [
+                share * most
+                for share, most in zip(_denied_shares(words, best_in, documents, response), best, strict=True)
+            ],
         ]
     )
 
@@ -224,25 +227,25 @@ def _around(words: ComparedWords, sentence: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
+def _shares_away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
     asked = frozenset(words.question.tolist())
     ends = words.response_of.searchsorted(np.arange(words.m + 1)).tolist()
     beside = words.sentence_of.searchsorted([_around(words, sentence) for sentence in best_in]).tolist()
-    found = []
+    shares = []
     for row, (first, last) in enumerate(beside):
         own = {*words.response[ends[row] : ends[row + 1]].tolist()} if words.n else set()
         missing = own - asked
         missing.difference_update(words.documents[first:last].tolist())
-        found.append(len(missing) / (len(own) or 1))
-    return found
+        shares.append(len(missing) / (len(own) or 1))
+    return shares
 
 
-def _denied(
+def _denied_shares(
     words: ComparedWords, best_in: Sequence[int], documents: Sequence[Sequence[str]], response: Sequence[str]
 ) -> Sequence[float]:
-    found = [0.0] * len(response)
+    shares = [0.0] * len(response)
     if not denies(" ".join(response)):
-        return found
+        return shares
     sentences = None
     for row, text in enumerate(response):
         affirmed, denied = denied_words(text, words.vocabulary)
@@ -251,8 +254,8 @@ def _denied(
             first, last = _around(words, best_in[row])
             stated, _ = denied_words(sentences[best_in[row]], words.vocabulary, always=True)
             _, near = denied_words(" ".join(sentences[first:last]), words.vocabulary)
-            found[row] = len((denied - affirmed) & (stated - near)) / len(denied)
-    return found
+            shares[row] = len((denied - affirmed) & (stated - near)) / len(denied)
+    return shares
 
 
 def _new_names(words: ComparedWords, new: Flags, n_new: Sequence[float], response: Sequence[str]) -> Sequence[int]:
@@ -271,8 +274,8 @@ def shared_pairs(words: ComparedWords) -> Sequence[int]:
     """Return, by response sentence, the number of its pairs of neighboring words that any document sentence has."""
     different = len(words.numbers)
     before, after = words.documents[:-1], words.documents[1:]
-    found = (np.minimum(before, after) >= 0) & (words.sentence_of[:-1] == words.sentence_of[1:])
-    known = frozenset((before * different + after)[found].tolist())
+    is_known = (np.minimum(before, after) >= 0) & (words.sentence_of[:-1] == words.sentence_of[1:])
+    known = frozenset((before * different + after)[is_known].tolist())
     shared = [0] * words.m
     if known:
         pairs = pairwise(zip(words.response.tolist(), words.response_of.tolist(), strict=True))

@@ -138,9 +138,9 @@ class LocalLabeler:
             similarity: of the interaction, if the correction needs it.
         """
         interaction = without_thoughts(interaction)
-        return self._with_criteria(interaction, self._scored(interaction, similarity), similarity)
+        return self._with_criteria(interaction, self._score(interaction, similarity), similarity)
 
-    def _scored(self, interaction: RagInteraction, similarity: Sequence[float]) -> "_Scored":
+    def _score(self, interaction: RagInteraction, similarity: Sequence[float]) -> "_Scored":
         nothing = nothing_to_label(interaction)
         if interaction.nothing_retrieved:
             return _absent(AbsentReason.NOTHING_RETRIEVED)
@@ -172,12 +172,12 @@ class LocalLabeler:
             return labeling
         if not isinstance(inputs, AbsentReason):
             inputs = (*inputs, *similarity)
-        found = criterion_scores(self._proxies, self._criteria, interaction, inputs)
+        criteria = criterion_scores(self._proxies, self._criteria, interaction, inputs)
         return replace(
             labeling,
-            scores={**labeling.scores, **found.scores},
-            absent={**labeling.absent, **found.absent},
-            declared={criterion.metric: criterion.declaration() for criterion in found.criteria},
+            scores={**labeling.scores, **criteria.scores},
+            absent={**labeling.absent, **criteria.absent},
+            declared={criterion.metric: criterion.declaration() for criterion in criteria.criteria},
         )
 
 

@@ -130,8 +130,7 @@ def summary_features(
     """
     of_documents = np.concatenate((np.array((relevant, utilized)), features.documents[1:]))
     of_response = np.concatenate((np.array((supported,)), features.response[1:]))
-    found = np.concatenate([*_parts(of_documents), *_parts(of_response)])
-    return found.round(DECIMALS)
+    return np.concatenate([*_parts(of_documents), *_parts(of_response)]).round(DECIMALS)
 
 
 def _parts(rows: Floats) -> Sequence[Floats]:

@@ -109,7 +109,7 @@ def words_of(
 ) -> ComparedWords:
     """Return the content words of an interaction in a language, given by its ISO 639-1 code."""
     known = vocabulary(language)
-    (asked, texts), found = words_of_parts([question, *response], documents, known)
+    (asked, texts), of_documents = words_of_parts([question, *response], documents, known)
     lengths = [*map(len, documents)]
     starts = accumulate(lengths, initial=0)
     first = int(texts.searchsorted(1))
@@ -118,8 +118,8 @@ def words_of(
         question=numbers.searchsorted(asked[:first]),
         response=numbers.searchsorted(asked[first:]),
         response_of=texts[first:] - 1,
-        documents=_places(numbers, _joined([words.numbers for words in found])),
-        sentence_of=_joined([words.texts + start for words, start in zip(found, starts, strict=False)]),
+        documents=_places(numbers, _joined([words.numbers for words in of_documents])),
+        sentence_of=_joined([words.texts + start for words, start in zip(of_documents, starts, strict=False)]),
         lengths=lengths,
         numbers=numbers,
         vocabulary=known,
@@ -163,12 +163,12 @@ def question_weights(question: str, words: ComparedWords) -> QuestionWeights:
     asked = np.zeros(len(words.numbers) + 1, np.bool_)  # the last place is that of all other words
     asked[words.question] = True
     there = asked.take(words.documents).nonzero()[0]
-    found = {*zip(words.sentence_of[there].tolist(), words.documents[there].tolist(), strict=True)}
+    asked_words = {*zip(words.sentence_of[there].tolist(), words.documents[there].tolist(), strict=True)}
     document_of = [place for place, length in enumerate(words.lengths) for _ in range(length)]
     sentences, documents = [0.0] * words.n, [0.0] * len(words.lengths)
-    for sentence, place in found:
+    for sentence, place in asked_words:
         sentences[sentence] += weights[place]
-    for document, place in {(document_of[sentence], place) for sentence, place in found}:
+    for document, place in {(document_of[sentence], place) for sentence, place in asked_words}:
         documents[document] += weights[place]
     return QuestionWeights(fsum(weights.values()), np.array(sentences), np.array(documents))
 
@@ -273,7 +273,9 @@ def _sparse(words: ComparedWords) -> Overlap:
     new = (counts + asked) == 0
     question, answer = weights * asked, weights * (answered > asked)
     whole = np.maximum(_sums(row, weights[said], m), 1.0)
-    of_response, most, best, best_in = _largest(n, m, (sentence, word), (row, said), weights=weights, whole=whole)
+    of_response, most, best, best_in = _largest_shares(
+        n, m, (sentence, word), (row, said), weights=weights, whole=whole
+    )
     return Overlap(
         question=_sums(sentence, question[word], n) / max(float(question.sum()), 1.0),
         answer=_sums(sentence, answer[word], n) / max(float(answer.sum()), 1.0),
@@ -287,7 +289,7 @@ def _sparse(words: ComparedWords) -> Overlap:
     )
 
 
-def _largest(
+def _largest_shares(
     n: int,
     m: int,
     documents: tuple[Indices, Indices],

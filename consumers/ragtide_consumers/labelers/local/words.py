@@ -94,7 +94,7 @@ _SPELLINGS: Final = {
 _RESPELLED: Final = re.compile(f"[{''.join(map(chr, _SPELLINGS))}]")
 
 
-def _spelled(text: str) -> str:
+def _respell(text: str) -> str:
     text = normalize("NFC", text)
     # Most Latin texts have nothing to translate, which takes ten times as long as the search.
     return text.translate(_SPELLINGS) if _RESPELLED.search(text) else text
@@ -104,8 +104,8 @@ def _spelled(text: str) -> str:
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language, as they are compared; none for a language that is not in the file."""
     sections = files(__package__).joinpath(STOP_WORDS_FILE).read_text(encoding="utf-8").split("\n[")
-    found = {section[:2]: section.partition("]")[2] for section in sections[1:]}
-    return frozenset(_spelled(found.get(language, "")).casefold().split())
+    words_by_language = {section[:2]: section.partition("]")[2] for section in sections[1:]}
+    return frozenset(_respell(words_by_language.get(language, "")).casefold().split())
 
 
 _HAN: Final = re.compile(r"[\u3005\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+")
@@ -115,12 +115,12 @@ _THAI: Final = re.compile(r"[\u0e01-\u0e3a\u0e40-\u0e4e]+")
 
 
 @cache
-def _unspaced(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
+def _unspaced_patterns(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
     if language == "zh":
         return ((_HAN, _groups_of(2)),)
     if language == "ja":
         # Endings and function words are written in Hiragana, foreign words in Katakana.
-        return (_HIRAGANA, lambda _: " "), (_KATAKANA, lambda found: f" {found[0]} "), (_HAN, _groups_of(2))
+        return (_HIRAGANA, lambda _: " "), (_KATAKANA, lambda run: f" {run[0]} "), (_HAN, _groups_of(2))
     if language == "th":
         longest_first = sorted(stop_words("th"), key=lambda word: (-len(word), word))
         return (re.compile("|".join(longest_first)), lambda _: " "), (_THAI, _groups_of(4))
@@ -128,8 +128,8 @@ def _unspaced(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Mat
 
 
 def _groups_of(size: int) -> Callable[[re.Match[str]], str]:
-    def pieces(found: re.Match[str]) -> str:
-        run = found[0]
+    def pieces(match: re.Match[str]) -> str:
+        run = match[0]
         return f" {' '.join([run[at : at + size] for at in range(max(len(run) - size, 0) + 1)])} "
 
     return pieces
@@ -147,8 +147,8 @@ def tokens(text: str, language: str = "en") -> list[str]:
     """
     if not text.isascii():
         if language not in WITH_ENDINGS:
-            text = _spelled(text)
-            for pattern, written in _unspaced(language):
+            text = _respell(text)
+            for pattern, written in _unspaced_patterns(language):
                 text = pattern.sub(written, text)
         text = _SEPARATOR.sub(" ", text.replace("’", "'"))
     # Bytes outside ASCII are parts of words now. This costs a fifth of matching a pattern for words.
@@ -205,11 +205,11 @@ def vocabulary(language: str = "en") -> Vocabulary:
     """Return the vocabulary of a language in this process. A full one is replaced: a thread may still read it."""
     if language in WITH_ENDINGS:
         language = "en"
-    found = _known.get(language)
-    if found is None or len(found) > MOST_WORDS:
+    current = _known.get(language)
+    if current is None or len(current) > MOST_WORDS:
         # Two threads may make one each. Both are right, and the later one is kept.
-        found = _known[language] = Vocabulary(language)
-    return found
+        current = _known[language] = Vocabulary(language)
+    return current
 
 
 class NumberedWords(NamedTuple):
@@ -233,8 +233,8 @@ def number_words(texts: Sequence[str], known: Vocabulary) -> NumberedWords:
         texts: any texts.
         known: the vocabulary, whose language is that of the texts.
 
-    >>> found = number_words(["The tower was built.", "A tower of iron"], vocabulary("en"))
-    >>> found.texts.tolist(), bool(found.numbers[0] == found.numbers[2])
+    >>> words = number_words(["The tower was built.", "A tower of iron"], vocabulary("en"))
+    >>> words.texts.tolist(), bool(words.numbers[0] == words.numbers[2])
     ([0, 0, 1, 1], True)
     """
     joined = _BETWEEN.join([*texts, ""])
@@ -256,19 +256,19 @@ def words_of_parts(
         documents: the sentences of each document.
         known: the vocabulary, whose language is that of all of them.
     """
-    found = [_kept_words(document, known) for document in documents]
-    new = [place for place, words in enumerate(found) if words is None]
+    by_document = [_kept_words(document, known) for document in documents]
+    new = [place for place, words in enumerate(by_document) if words is None]
     # All at once, because a document alone takes as many steps.
     numbers, places = number_words([*texts, *chain.from_iterable([documents[place] for place in new])], known)
     ends = [*accumulate([len(documents[place]) for place in new], initial=len(texts))]
     firsts = places.searchsorted(ends).tolist()
     for place, start, first, last in zip(new, ends, firsts, [*firsts[1:], len(places)], strict=False):
         document = documents[place]
-        words = found[place] = NumberedWords(numbers[first:last].copy(), places[first:last] - start)
+        words = by_document[place] = NumberedWords(numbers[first:last].copy(), places[first:last] - start)
         if isinstance(document, KeptSentences):
             document.computed[f"words {known.language}"] = known.serial, words
     own = NumberedWords(numbers[: firsts[0]], places[: firsts[0]])
-    return own, [words for words in found if words is not None]
+    return own, [words for words in by_document if words is not None]
 
 
 def _kept_words(document: Sequence[str], known: Vocabulary) -> NumberedWords | None:
@@ -297,7 +297,12 @@ def stem_of(word: str, language: str = "en") -> str:
     ('schwim', 'acqua', '')
     """
     if language not in WITH_ENDINGS:
-        return _beginning(word, language)
+        stops = stop_words(language)
+        parts = [part for part in word.casefold().split("'") if part and part not in stops]
+        longest = max(parts, key=len, default="")
+        if language == "ar":
+            longest = _ARABIC_PREFIX.sub("", longest)
+        return longest if longest[:1].isdecimal() else longest[:STEM_LETTERS]
     word = word.casefold().strip("'").replace("ё", "е").partition("'")[0]
     if not word or word in STOP_WORDS:
         return ""
@@ -306,15 +311,6 @@ def stem_of(word: str, language: str = "en") -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
-
-
-def _beginning(word: str, language: str) -> str:
-    stops = stop_words(language)
-    parts = [part for part in word.casefold().split("'") if part and part not in stops]
-    longest = max(parts, key=len, default="")
-    if language == "ar":
-        longest = _ARABIC_PREFIX.sub("", longest)
-    return longest if longest[:1].isdecimal() else longest[:STEM_LETTERS]
 
 
 _ARABIC_PREFIX: Final = re.compile(r"^(?:(?:[وفبك]{0,2}ال|[وف]?لل)(?=\w{3})|[وف](?=\w{4}))")
