@@ -281,7 +281,7 @@ async def test_nobody_waits_for_a_model_that_is_closed_or_for_a_batch_that_is_no
 
     again = await load_models(settings)
     assert isinstance(again.support, PairClassifier)
-    monkeypatch.setattr(batching, "_batches", lambda *_: 1 / 0)
+    monkeypatch.setattr(batching, "_cut_batches", lambda *_: 1 / 0)
     other = ModelLabeler(settings, again)
     failed = await asyncio.gather(*(other.label(TWO) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(each, ZeroDivisionError) for each in failed)

@@ -26,14 +26,14 @@ class _Job:
     def __init__(self, inputs: Sequence[ModelInput]) -> None:
         self.inputs = inputs
         self.taken = 0
-        self.found: dict[int, Logits] = {}
+        self.logits: dict[int, Logits] = {}
         self.result: asyncio.Future[list[Logits]] = asyncio.get_running_loop().create_future()
 
     def finish(self, place: int, logits: Logits) -> None:
         """Take the result of one input."""
-        self.found[place] = logits
-        if len(self.found) == len(self.inputs) and not self.result.done():
-            self.result.set_result([self.found[number] for number in range(len(self.inputs))])
+        self.logits[place] = logits
+        if len(self.logits) == len(self.inputs) and not self.result.done():
+            self.result.set_result([self.logits[number] for number in range(len(self.inputs))])
 
     def fail(self, error: Exception) -> None:
         """Fail for all inputs."""
@@ -103,7 +103,7 @@ class Batcher:
                 if self._waiting < self._settings.batch:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._full.wait(), BATCH_WAIT_S)
-                for batch in self._round():
+                for batch in self._next_round():
                     await self._run(batch)
         except Exception as error:  # noqa: BLE001 - a bug here: no caller may wait for a batch that is never made
             self._jobs.clear()
@@ -111,7 +111,7 @@ class Batcher:
             for job in tuple(self._unfinished):
                 job.fail(error)
 
-    def _round(self) -> list[list[tuple[_Job, int]]]:
+    def _next_round(self) -> list[list[tuple[_Job, int]]]:
         size = self._settings.batch
         taken: list[tuple[_Job, int]] = []
         while self._jobs and len(taken) < ROUND * size:
@@ -128,7 +128,7 @@ class Batcher:
         if self._waiting < size:
             self._full.clear()
         taken.sort(key=lambda place: place[0].inputs[place[1]].n_tokens)
-        return list(_batches(taken, size, self._settings.batch_tokens))
+        return list(_cut_batches(taken, size, self._settings.batch_tokens))
 
     async def _run(self, batch: Sequence[tuple[_Job, int]]) -> None:
         batch = [(job, place) for job, place in batch if not job.result.done()]
@@ -136,9 +136,9 @@ class Batcher:
             return
         inputs = [job.inputs[place] for job, place in batch]
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._session.run, inputs)
+            results = await asyncio.get_running_loop().run_in_executor(self._thread, self._session.run, inputs)
             self.batches += 1
-            for (job, place), model_input, logits in zip(batch, inputs, found, strict=True):
+            for (job, place), model_input, logits in zip(batch, inputs, results, strict=True):
                 # A copy, because a view would keep the whole batch in memory.
                 job.finish(place, logits[: model_input.n_tokens].copy() if logits.ndim > 1 else logits.copy())
         except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own; callers get them
@@ -146,11 +146,11 @@ class Batcher:
                 batch[0][0].fail(error)
                 return
             # One input may be the cause, and the other interactions must not fail with it.
-            for one_alone in batch:
-                await self._run([one_alone])
+            for single in batch:
+                await self._run([single])
 
 
-def _batches(taken: Sequence[tuple[_Job, int]], most: int, most_tokens: int) -> Iterator[list[tuple[_Job, int]]]:
+def _cut_batches(taken: Sequence[tuple[_Job, int]], most: int, most_tokens: int) -> Iterator[list[tuple[_Job, int]]]:
     batch: list[tuple[_Job, int]] = []
     for job, place in taken:
         # The input is the longest so far, so it decides the length of the batch.

@@ -95,7 +95,7 @@ def model_files(
         raise ConfigurationError(f"{name} is not a folder: correct the path")
     onnx = place / file
     if not onnx.is_file():
-        raise ConfigurationError(f"{name} has no {file}{_pickles_in(place)}")
+        raise ConfigurationError(f"{name} has no {file}{_advice_on_pickles(place)}")
     if onnx.suffix != ".onnx" or _is_no_protobuf(onnx) or not onnx.stat().st_size:
         raise ConfigurationError(f"{name}: {_why_not(onnx)}")
     config = _config(place, name)
@@ -134,11 +134,11 @@ def _is_no_protobuf(path: Path) -> bool:
         return opened.read(2) in {b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK"}
 
 
-def _pickles_in(folder: Path) -> str:
-    found = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
-    if not found:
+def _advice_on_pickles(folder: Path) -> str:
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    if not pickles:
         return ": export the model to ONNX into that folder, or correct the file's name"
-    return f", only {found[0]}, which may be a pickle and can run code: export the model to ONNX"
+    return f", only {pickles[0]}, which may be a pickle and can run code: export the model to ONNX"
 
 
 def _config(folder: Path, name: str) -> ModelConfig:
@@ -194,18 +194,18 @@ def external_files(onnx: Path, name: str, *, must_exist: bool = True) -> set[str
     """
     if not onnx.stat().st_size:
         return set()
-    found = set(_locations(onnx))
-    for file in sorted(found):
+    names = set(_external_names(onnx))
+    for file in sorted(names):
         if not re.fullmatch(r"[\w.-]+", file) or file in {".", ".."}:
             raise ConfigurationError(
                 f"{name}: {onnx.name} takes data from {file[:80]!r}, outside of its folder: export the model again"
             )
         if must_exist and not (onnx.parent / file).is_file():
             raise ConfigurationError(f"{name}: {onnx.name} takes data from {file}, which is missing: copy it there")
-    return found
+    return names
 
 
-def _locations(onnx: Path) -> Iterator[str]:
+def _external_names(onnx: Path) -> Iterator[str]:
     with onnx.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
         at = data.find(_LOCATION)
         while at >= 0:

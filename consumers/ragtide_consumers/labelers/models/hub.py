@@ -116,9 +116,12 @@ async def download(model: HubModel, settings: ModelsSettings, cache: Path, setti
         try:
             async with _session() as session:
                 await _Download(session, model, settings, partial, setting).run()
-            digest = await asyncio.to_thread(_digest, partial, model, settings, setting)
-            (partial / RECORD).write_text(json.dumps({"model": model.folder, "digest": digest}), encoding="utf-8")
-            _moved(partial, folder)
+            files = await asyncio.to_thread(
+                model_files, str(partial), model.file, setting=setting, optional=model.optional
+            )
+            record = {"model": model.folder, "digest": files.digest}
+            (partial / RECORD).write_text(json.dumps(record), encoding="utf-8")
+            _move(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         log.info("model downloaded", repository=model.repository, commit=model.commit, folder=str(folder))
@@ -128,10 +131,10 @@ async def download(model: HubModel, settings: ModelsSettings, cache: Path, setti
 def recorded_digest(folder: Path) -> str | None:
     """Return the digest that a downloaded model had; None for another folder, or if the record cannot be read."""
     try:
-        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))["digest"]
+        digest = json.loads((folder / RECORD).read_text(encoding="utf-8"))["digest"]
     except (OSError, ValueError, LookupError, TypeError):
         return None
-    return found if isinstance(found, str) else None
+    return digest if isinstance(digest, str) else None
 
 
 def _new_folder(cache: Path) -> Path:
@@ -151,11 +154,7 @@ def _new_folder(cache: Path) -> Path:
     return Path(mkdtemp(prefix=PARTIAL, dir=cache))
 
 
-def _digest(folder: Path, model: HubModel, settings: ModelsSettings, setting: str) -> str:
-    return model_files(str(folder), model.file, setting=setting, optional=model.optional).digest
-
-
-def _moved(partial: Path, folder: Path) -> None:
+def _move(partial: Path, folder: Path) -> None:
     try:
         os.replace(partial, folder)  # noqa: PTH105 - Path.replace is the same
     except OSError:
@@ -197,20 +196,20 @@ class _Download:
         """
         # Small files first: a wrong model is refused before its weights are loaded.
         for file in ("config.json", "tokenizer.json", self._model.file):
-            if not await self._file(file):
+            if not await self._load_file(file):
                 raise ConfigurationError(
                     f"{self._name} has no {file} on the Hub: name its ONNX file, export the model into a folder, or "
                     "use another model"
                 )
         for file in self._model.optional:
-            await self._file(file)
+            await self._load_file(file)
         onnx = self._folder / self._model.file
         inner = self._model.file.rpartition("/")[0]
         for other in sorted(external_files(onnx, self._name, must_exist=False)):
-            if not await self._file(f"{inner}/{other}" if inner else other):
+            if not await self._load_file(f"{inner}/{other}" if inner else other):
                 raise ConfigurationError(f"{self._name} has no {other} on the Hub: use another model")
 
-    async def _file(self, name: str) -> bool:
+    async def _load_file(self, name: str) -> bool:
         url = f"{self._settings.hub_url.rstrip('/')}/{self._model.repository}/resolve/{self._model.commit}/{name}"
         for attempt in range(1, ATTEMPTS + 1):
             try:

@@ -57,7 +57,9 @@ class ModelLabeler:
             return self._absent(AbsentReason.LANGUAGE_NOT_SUPPORTED)
         try:
             supported, spans = await self._supported(interaction, sentences)
-            relevant = await self._relevant(interaction, sentences)
+            model = self._models.relevance
+            documents = [sentence for document in sentences.documents for sentence in document]
+            relevant = None if model is None else await model.relevance(interaction.question, documents)
             similar = await self._similar(sentences)
         except TooLongForModelError:
             return self._absent(AbsentReason.TOO_LONG)
@@ -66,8 +68,9 @@ class ModelLabeler:
         labels = self._labels(sentences, supported, relevant)
         if spans:
             labels = labels.model_copy(update={"unsupported_spans": spans})
-        found = self._scored(sentences, labels, supported, relevant)
-        return replace(found, scores={**found.scores, **similar.scores}, absent={**found.absent, **similar.absent})
+        labeling = self._score(sentences, labels, supported, relevant)
+        scores, absent = {**labeling.scores, **similar.scores}, {**labeling.absent, **similar.absent}
+        return replace(labeling, scores=scores, absent=absent)
 
     async def aclose(self) -> None:
         """Close the models."""
@@ -86,28 +89,23 @@ class ModelLabeler:
             return await model.support(passages, sentences.response), ()
         return await model.mark(interaction.question, passages, interaction.response, sentences.response)
 
-    async def _relevant(self, interaction: RagInteraction, sentences: CutInteraction) -> list[float] | None:
-        model = self._models.relevance
-        documents = [sentence for document in sentences.documents for sentence in document]
-        return None if model is None else await model.relevance(interaction.question, documents)
-
     async def _similar(self, sentences: CutInteraction) -> Labeling:
         model = self._models.similarity
         if model is None:
             return Labeling({})
-        found = await model.of(sentences)
+        similarities = await model.of(sentences)
         support, match = SIMILARITY_SUPPORT.name, SIMILARITY_MATCH.name
-        if found is None:
+        if similarities is None:
             return Labeling({}, dict.fromkeys((support, match), str(AbsentReason.NO_DOCUMENT_SENTENCES)))
-        if sentences.refuses or not found.response:
+        if sentences.refuses or not similarities.response:
             reason = AbsentReason.REFUSAL if sentences.refuses else AbsentReason.NO_RESPONSE_SENTENCES
-            return Labeling({match: found.question}, {support: str(reason)})
-        return Labeling({support: fmean(found.response), match: found.question})
+            return Labeling({match: similarities.question}, {support: str(reason)})
+        return Labeling({support: fmean(similarities.response), match: similarities.question})
 
     def _absent(self, reason: AbsentReason) -> Labeling:
         return Labeling({}, dict.fromkeys(self.metrics, str(reason)))
 
-    def _scored(
+    def _score(
         self,
         sentences: CutInteraction,
         labels: SentenceLabels,
@@ -115,10 +113,10 @@ class ModelLabeler:
         relevant: list[float] | None,
     ) -> Labeling:
         if self._settings.publish == "probabilities":
-            found = _expected(supported, relevant)
+            metrics = _expected_metrics(supported, relevant)
         else:
-            found = trace_metrics(labels, profile=self.profile)
-        scores, absent = (of_refusal(found) if sentences.refuses else found).by_qualified_name(TRACE)
+            metrics = trace_metrics(labels, profile=self.profile)
+        scores, absent = (of_refusal(metrics) if sentences.refuses else metrics).by_qualified_name(TRACE)
         reasons = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()
@@ -148,7 +146,7 @@ class ModelLabeler:
         )
 
 
-def _expected(supported: Sequence[float] | None, relevant: Sequence[float] | None) -> MetricScores:
+def _expected_metrics(supported: Sequence[float] | None, relevant: Sequence[float] | None) -> MetricScores:
     values: dict[str, float | AbsentReason] = dict.fromkeys(
         all_absent(AbsentReason.NOT_LABELED).absent, AbsentReason.NOT_LABELED
     )

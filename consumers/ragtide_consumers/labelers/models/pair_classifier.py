@@ -48,8 +48,8 @@ class PairClassifier:
         Raises:
             TooLongForModelError: too many inputs.
         """
-        inputs, n_parts = await asyncio.to_thread(self._pairs, passages, sentences)
-        parts = iter(await self._best(inputs))
+        inputs, n_parts = await asyncio.to_thread(self._support_inputs, passages, sentences)
+        parts = iter(await self._best_probabilities(inputs))
         return [min([next(parts) for _ in range(n)], default=0.0) for n in n_parts]
 
     async def relevance(self, question: str, sentences: Sequence[str]) -> list[float]:
@@ -60,18 +60,20 @@ class PairClassifier:
         Raises:
             TooLongForModelError: too many inputs.
         """
-        inputs = await asyncio.to_thread(self._questioned, question, sentences)
-        return await self._best(inputs)
+        inputs = await asyncio.to_thread(self._question_inputs, question, sentences)
+        return await self._best_probabilities(inputs)
 
-    async def _best(self, inputs: Sequence[Sequence[ModelInput]]) -> list[float]:
+    async def _best_probabilities(self, inputs: Sequence[Sequence[ModelInput]]) -> list[float]:
         logits = await self._batcher.run([model_input for row in inputs for model_input in row])
         if not logits:
             return [0.0] * len(inputs)
         odds = log_odds(finite(np.stack(logits)), self._positive)
-        found = iter(self.session.files.calibration.probabilities(odds).tolist())
-        return [max([next(found) for _ in row], default=0.0) for row in inputs]
+        probabilities = iter(self.session.files.calibration.probabilities(odds).tolist())
+        return [max([next(probabilities) for _ in row], default=0.0) for row in inputs]
 
-    def _pairs(self, passages: Sequence[str], sentences: Sequence[str]) -> tuple[list[list[ModelInput]], list[int]]:
+    def _support_inputs(
+        self, passages: Sequence[str], sentences: Sequence[str]
+    ) -> tuple[list[list[ModelInput]], list[int]]:
         tokenizer = self.session.tokenizer
         parts = [
             [tokens[start:end] for start, end in windows_apart(len(tokens), tokenizer.room // 2)]
@@ -83,7 +85,7 @@ class PairClassifier:
         self._check(len(firsts) * len(seconds))
         return [[tokenizer.pair(first, second) for first in firsts] for second in seconds], list(map(len, parts))
 
-    def _questioned(self, question: str, sentences: Sequence[str]) -> list[list[ModelInput]]:
+    def _question_inputs(self, question: str, sentences: Sequence[str]) -> list[list[ModelInput]]:
         tokenizer = self.session.tokenizer
         first = tokenizer.tokens(question).ids[: tokenizer.room // 2]
         room = tokenizer.room - len(first)

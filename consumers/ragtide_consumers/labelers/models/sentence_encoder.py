@@ -67,8 +67,10 @@ class SentenceEncoder:
         indexes = [[places.setdefault(part.tobytes(), len(places)) for part in text] for text in parts]
         if len(places) > MAX_INPUTS:
             raise TooLongForModelError(f"the interaction needs {len(places)} inputs of the model")
-        vectors = np.stack(await self._read(list(places)))
-        return await asyncio.to_thread(_similarities, _unit(vectors.astype(np.float64)), indexes, len(response))
+        vectors = np.stack(await self._read_vectors(list(places))).astype(np.float64)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(lengths == 0, 1.0, lengths)
+        return await asyncio.to_thread(_similarities, vectors, indexes, len(response))
 
     async def inputs(self, sentences: CutInteraction) -> Sequence[float] | None:
         """Return `similarity.support` and `similarity.match` as inputs of a fit; None if the interaction is too long.
@@ -76,28 +78,30 @@ class SentenceEncoder:
         Both are 0 where there is nothing to compare.
         """
         try:
-            found = await self.of(sentences)
+            similarities = await self.of(sentences)
         except TooLongForModelError:
             return None
-        return (0.0, 0.0) if found is None else (fmean(found.response) if found.response else 0.0, found.question)
+        if similarities is None:
+            return 0.0, 0.0
+        return fmean(similarities.response) if similarities.response else 0.0, similarities.question
 
     async def of(self, sentences: CutInteraction) -> Similarities | None:
         """Return the similarities of an interaction, without marks of form; as `similarities`."""
         documents = [sentence for document in sentences.plain_documents for sentence in document]
         return await self.similarities(sentences.question, sentences.plain_response, documents)
 
-    async def _read(self, parts: Sequence[bytes]) -> list[Logits]:
-        found = {part: self._vectors[part] for part in parts if part in self._vectors}
-        new = [part for part in parts if part not in found]
+    async def _read_vectors(self, parts: Sequence[bytes]) -> list[Logits]:
+        by_part = {part: self._vectors[part] for part in parts if part in self._vectors}
+        new = [part for part in parts if part not in by_part]
         single = self.session.tokenizer.single
         vectors = await self._batcher.run([single(np.frombuffer(part, dtype=np.int64)) for part in new])
-        found |= {part: finite(vector) for part, vector in zip(new, vectors, strict=True)}
+        by_part |= {part: finite(vector) for part, vector in zip(new, vectors, strict=True)}
         for part in parts:
             self._vectors.pop(part, None)
-            self._vectors[part] = found[part]
+            self._vectors[part] = by_part[part]
         for part in list(islice(self._vectors, max(len(self._vectors) - VECTORS_MAX, 0))):
             del self._vectors[part]
-        return [found[part] for part in parts]
+        return [by_part[part] for part in parts]
 
     def _parts(self, question: str, response: Sequence[str], documents: Sequence[str]) -> list[list[Ints]]:
         tokenizer = self.session.tokenizer
@@ -118,8 +122,3 @@ def _similarities(vectors: Floats, indexes: Sequence[Sequence[int]], n_response:
     best = dict(zip(asked, np.clip((vectors[asked] @ closest.T).max(axis=1), 0, 1).tolist(), strict=True))
     least = [min(best[part] for part in sentence) for sentence in response]
     return Similarities(round(best[question[0]], DECIMALS), [round(similarity, DECIMALS) for similarity in least])
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1.0, lengths))

@@ -66,7 +66,7 @@ class ModelSession:
             most = min(form.max_tokens, most or token_limit(files))
         self.tokenizer = ModelTokenizer(files, most)
         threads = settings.threads if form is None else ENCODER_THREADS
-        self._session = _loaded(onnxruntime, files, settings, threads)
+        self._session = _load_session(onnxruntime, files, settings, threads)
         self._inputs = {model_input.name: _TYPES.get(model_input.type) for model_input in self._session.get_inputs()}
         strange = [name for name, kind in self._inputs.items() if name not in INPUTS or kind is None]
         if strange or "input_ids" not in self._inputs:
@@ -80,7 +80,7 @@ class ModelSession:
         self._output = next((name for name in (*wanted, *names) if name in names), "")
         self.labels = self._labels(per_token=per_token) if form is None else ()
         """Names of the labels; empty for an encoder."""
-        self.pooling = None if form is None else self._checked_pooling(form, alone=settings.batch == 1)
+        self.pooling = None if form is None else self._check_pooling(form, alone=settings.batch == 1)
         """The pooling of an encoder, or `model` if the model itself pools; None for a model that labels."""
 
     def run(self, inputs: Sequence[ModelInput]) -> Logits:
@@ -88,16 +88,16 @@ class ModelSession:
 
         An encoder gives the vector of each input.
         """
-        found, mask = self._numbers(inputs)
-        return found if self._form is None or found.ndim == 2 else pool(found, mask, self._form.pooling)
+        numbers, mask = self._numbers(inputs)
+        return numbers if self._form is None or numbers.ndim == 2 else pool(numbers, mask, self._form.pooling)
 
     def _numbers(self, inputs: Sequence[ModelInput]) -> tuple[Logits, Ints]:
         ids, mask, types = together(inputs, self.tokenizer.pad, self.tokenizer.max_tokens)
-        given = dict(zip(INPUTS, (ids, mask, types), strict=True))
-        fed = {name: given[name].astype(kind) for name, kind in self._inputs.items()}
+        arrays = dict(zip(INPUTS, (ids, mask, types), strict=True))
+        fed = {name: arrays[name].astype(kind) for name, kind in self._inputs.items()}
         return np.asarray(self._session.run([self._output], fed)[0], dtype=np.float32), mask
 
-    def _checked_pooling(self, form: SentenceForm, *, alone: bool) -> str:
+    def _check_pooling(self, form: SentenceForm, *, alone: bool) -> str:
         name = self.files.name
         if not self._output:
             raise ConfigurationError(
@@ -140,26 +140,27 @@ class ModelSession:
         probes = [self.tokenizer.pair(text, np.repeat(text, n)) for n in (1, 9)]
         name = self.files.name
         try:
-            found = self.run(probes).shape
+            dimensions = self.run(probes).shape
         except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own
             raise ConfigurationError(
                 f"{name} fails on two short texts ({_error_line(error)}): export it with a free batch size and length"
             ) from None
         width = together(probes, 0, self.tokenizer.max_tokens)[0].shape[1]
-        if len(found) != 2 + per_token or found[0] != len(probes) or (per_token and found[1] != width):
+        if len(dimensions) != 2 + per_token or dimensions[0] != len(probes) or (per_token and dimensions[1] != width):
             shape = "for each token" if per_token else "for each input"
             raise ConfigurationError(
-                f"{name} gives numbers of shape {found}, not one for each label {shape}: config.json must be of this "
-                "model"
+                f"{name} gives numbers of shape {dimensions}, not one for each label {shape}: config.json must be of "
+                "this model"
             )
         names = self.files.config.id2label
-        labels = {number: f"LABEL_{number}" for number in range(found[-1])} if names is None else names
-        if sorted(labels) != list(range(found[-1])):
+        n_labels = dimensions[-1]
+        labels = {number: f"LABEL_{number}" for number in range(n_labels)} if names is None else names
+        if sorted(labels) != list(range(n_labels)):
             raise ConfigurationError(
-                f"{name} gives {found[-1]} numbers, and id2label in config.json has {len(labels)} labels: config.json "
+                f"{name} gives {n_labels} numbers, and id2label in config.json has {len(labels)} labels: config.json "
                 "must be of this model"
             )
-        return tuple(labels[number] for number in range(found[-1]))
+        return tuple(labels[number] for number in range(n_labels))
 
 
 def finite(logits: Logits) -> Logits:
@@ -173,7 +174,7 @@ def finite(logits: Logits) -> Logits:
     return logits
 
 
-def _loaded(ort: Any, files: ModelFiles, settings: ModelsSettings, threads: int) -> "InferenceSession":
+def _load_session(ort: Any, files: ModelFiles, settings: ModelsSettings, threads: int) -> "InferenceSession":
     provider = PROVIDERS[settings.provider]
     if provider not in ort.get_available_providers():
         raise ConfigurationError(

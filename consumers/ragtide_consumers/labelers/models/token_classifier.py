@@ -62,7 +62,7 @@ class TokenClassifier:
         text, places = place_sentences(response, sentences)
         answer, inputs = await asyncio.to_thread(self._inputs, question, documents, text)
         logits = await self._batcher.run([model_input for row in inputs for model_input in row])
-        return self._marked(answer, self._supported(inputs, logits), places)
+        return self._mark_sentences(answer, self._probabilities(inputs, logits), places)
 
     def _inputs(self, question: str, documents: Sequence[str], text: str) -> tuple[Tokens, list[list[ModelInput]]]:
         tokenizer = self.session.tokenizer
@@ -91,16 +91,18 @@ class TokenClassifier:
         parts = windows(len(middle), left, min(OVERLAP, left // 4))
         return [np.concatenate([before, middle[start:end], after]) for start, end in parts]
 
-    def _supported(self, inputs: Sequence[Sequence[ModelInput]], logits: Sequence[Logits]) -> Floats:
-        found = iter(logits)
+    def _probabilities(self, inputs: Sequence[Sequence[ModelInput]], logits: Sequence[Logits]) -> Floats:
+        remaining = iter(logits)
         parts = []
         for row in inputs:
-            each = [next(found)[model_input.second : model_input.second + model_input.n_second] for model_input in row]
-            odds = log_odds(finite(np.stack(each)), self._positive)
+            marked = [
+                next(remaining)[model_input.second : model_input.second + model_input.n_second] for model_input in row
+            ]
+            odds = log_odds(finite(np.stack(marked)), self._positive)
             parts.append(self.session.files.calibration.probabilities(odds).max(axis=0))
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _marked(
+    def _mark_sentences(
         self, answer: Tokens, supported: Floats, places: Sequence[tuple[int, int]]
     ) -> tuple[list[float], tuple[UnsupportedSpan, ...]]:
         sentences = [1.0] * len(places)

@@ -81,7 +81,13 @@ class ModelTokenizer:
         self._types = (0, 1)
         self._type = 0
         self._before, self._between, self._after = self._special_tokens(files.name)
-        self._begin, self._end = self._special_tokens_of_one()
+        encoded = self._tokenizer.encode("a")
+        places = [place for place, number in enumerate(encoded.sequence_ids) if number is not None]
+        self._type = encoded.type_ids[places[0]]
+        runs = [
+            (np.array([token], dtype=np.int64), kind) for token, kind in zip(encoded.ids, encoded.type_ids, strict=True)
+        ]
+        self._begin, self._end = runs[: places[0]], runs[places[-1] + 1 :]
         self.max_tokens = token_limit(files) if max_tokens is None else max_tokens
         self.room = self.max_tokens - sum(len(run) for run, _ in (*self._before, *self._between, *self._after))
         """Most tokens of the two texts together."""
@@ -106,15 +112,6 @@ class ModelTokenizer:
         runs = (*self._begin, (text, self._type), *self._end)
         n_tokens = len(text) + len(self._begin) + len(self._end)
         return ModelInput(tuple(run for run, _ in runs), tuple(kind for _, kind in runs), n_tokens, n_tokens, 0)
-
-    def _special_tokens_of_one(self) -> tuple[list[tuple[Ints, int]], list[tuple[Ints, int]]]:
-        encoded = self._tokenizer.encode("a")
-        places = [place for place, number in enumerate(encoded.sequence_ids) if number is not None]
-        self._type = encoded.type_ids[places[0]]
-        runs = [
-            (np.array([token], dtype=np.int64), kind) for token, kind in zip(encoded.ids, encoded.type_ids, strict=True)
-        ]
-        return runs[: places[0]], runs[places[-1] + 1 :]
 
     def _special_tokens(self, name: str) -> list[list[tuple[Ints, int]]]:
         encoded = self._tokenizer.encode("a", "a")
