@@ -165,14 +165,14 @@ class EvaluatorSet:
         return tuple(evaluator.outage for evaluator in self._evaluators)
 
     def _pipeline(self, pipeline: str) -> PipelineEvaluators:
-        found = [evaluator for evaluator in self._evaluators if evaluator.settings.takes_pipeline(pipeline)]
+        taking = [evaluator for evaluator in self._evaluators if evaluator.settings.takes_pipeline(pipeline)]
         before: set[LabelerId] = set()
-        for evaluator in found:
+        for evaluator in taking:
             # An earlier evaluator with the same labeler may take interactions from it, so it is not whole.
             if evaluator.is_whole and not evaluator.ids & before:
-                return PipelineEvaluators(evaluator, found)
+                return PipelineEvaluators(evaluator, taking)
             before |= evaluator.ids
-        return PipelineEvaluators(None, found)
+        return PipelineEvaluators(None, taking)
 
     def chosen(self, interaction: RagInteraction) -> tuple[Evaluator | None, list[Evaluator]]:
         """Return the evaluator of the event itself, None for the labeler `none`, and those beside it.
@@ -180,16 +180,16 @@ class EvaluatorSet:
         Of several evaluators with the same labeler and version, the first that takes the interaction decides: their
         scores count under one key, and none may count twice.
         """
-        of = self._of_pipeline(interaction.pipeline)
+        pipeline = self._of_pipeline(interaction.pipeline)
         decided: set[LabelerId] = set()
         beside = []
-        for evaluator in of.all:
+        for evaluator in pipeline.all:
             if not evaluator.settings.takes(interaction.pipeline, interaction.segments) or evaluator.ids & decided:
                 continue
             decided |= evaluator.ids
-            if evaluator is not of.first and evaluator.draws(interaction.pipeline, interaction.interaction_id):
+            if evaluator is not pipeline.first and evaluator.draws(interaction.pipeline, interaction.interaction_id):
                 beside.append(evaluator)
-        return of.first, beside
+        return pipeline.first, beside
 
     @property
     def hidden(self) -> Mapping[str, str]:
@@ -197,12 +197,12 @@ class EvaluatorSet:
 
         Their labelers have the same name, version and formulas. Of a cascade the other labelers are not called either.
         """
-        found: dict[str, str] = {}
+        hidden_by: dict[str, str] = {}
         for place, evaluator in enumerate(self._evaluators):
             for earlier in self._evaluators[:place]:
                 if evaluator.ids & earlier.ids and earlier.settings.takes_all_of(evaluator.settings):
-                    found.setdefault(evaluator.settings.name, earlier.settings.name)
-        return found
+                    hidden_by.setdefault(evaluator.settings.name, earlier.settings.name)
+        return hidden_by
 
     @property
     def criteria(self) -> Sequence[Criterion]:
@@ -228,21 +228,17 @@ class EvaluatorSet:
         calls: list[Awaitable[Labeling]] = [scores_of(self._none if first is None else first.labeler, interaction)]
         calls += [scores_of(evaluator.labeler, interaction) for evaluator in beside]
         if len(calls) == 1:
-            found = await self._one(first, calls[0], asked_at)
-            return replace(found, by=found.by or labeler_id(self._none if first is None else first.labeler))
+            try:
+                labeling = await calls[0]
+            except LabelerUnavailable as error:
+                raise self._unavailable(first, error) from error
+            except Exception as error:
+                raise _failed(first, error) from error
+            if first is not None:
+                first.outage.available(asked_at, labeling.counters)
+            return replace(labeling, by=labeling.by or labeler_id(self._none if first is None else first.labeler))
         results = await asyncio.gather(*calls, return_exceptions=True)
-        return self._together(interaction.pipeline, [first, *beside], results, asked_at)
-
-    async def _one(self, evaluator: Evaluator | None, call: Awaitable[Labeling], asked_at: float) -> Labeling:
-        try:
-            found = await call
-        except LabelerUnavailable as error:
-            raise self._unavailable(evaluator, error) from error
-        except Exception as error:
-            raise _failed(evaluator, error) from error
-        if evaluator is not None:
-            evaluator.outage.available(asked_at, found.counters)
-        return found
+        return self._join_labelings(interaction.pipeline, [first, *beside], results, asked_at)
 
     def _unavailable(self, evaluator: Evaluator | None, error: LabelerUnavailable) -> LabelerUnavailable:
         if evaluator is not None and not isinstance(error, SampleUnavailable):  # a cascade reports its own outages
@@ -255,7 +251,7 @@ class EvaluatorSet:
             name, over = f"{name}/{error.labeler}", error.is_over_budget
         return SampleUnavailable(error.resume_in_s, str(error), name, is_over_budget=over)
 
-    def _together(
+    def _join_labelings(
         self,
         pipeline: str,
         evaluators: Sequence[Evaluator | None],
@@ -281,22 +277,22 @@ class EvaluatorSet:
         own = self._none if first is None else first.labeler
         beside = [
             EvaluatorLabeling(
-                found,
-                found.by or labeler_id(evaluator.labeler),
+                labeling,
+                labeling.by or labeler_id(evaluator.labeler),
                 evaluator.settings.rate,
                 self._of_pipeline(pipeline).is_of_all(evaluator),
             )
-            for evaluator, found in others
+            for evaluator, labeling in others
             if evaluator is not None
         ]
         return replace(
             whole,
             by=whole.by or labeler_id(own),
-            prompt_tokens=sum(found.prompt_tokens for _, found in labelings),
-            completion_tokens=sum(found.completion_tokens for _, found in labelings),
-            cost_usd=sum(found.cost_usd for _, found in labelings),
-            cost_sources=frozenset().union(*(found.cost_sources for _, found in labelings)),
-            counters=sum((Counter(found.counters) for _, found in labelings), Counter()),
+            prompt_tokens=sum(labeling.prompt_tokens for _, labeling in labelings),
+            completion_tokens=sum(labeling.completion_tokens for _, labeling in labelings),
+            cost_usd=sum(labeling.cost_usd for _, labeling in labelings),
+            cost_sources=frozenset().union(*(labeling.cost_sources for _, labeling in labelings)),
+            counters=sum((Counter(labeling.counters) for _, labeling in labelings), Counter()),
             beside=tuple(beside),
         )
 
@@ -358,9 +354,9 @@ class ReplaceableLabeler(OfAnother):
         Raises:
             ConfigurationError: it cannot be built.
         """
-        self._now = await self._built(settings)
+        self._now = await self._open_labeler(settings)
 
-    async def _built(self, settings: Settings) -> _InForce:
+    async def _open_labeler(self, settings: Settings) -> _InForce:
         async with AsyncExitStack() as stack:
             labeler = await self._build(settings, stack)
             for name, earlier in labeler.hidden.items() if isinstance(labeler, EvaluatorSet) else ():
@@ -376,8 +372,8 @@ class ReplaceableLabeler(OfAnother):
     def ready(self) -> CheckResult:
         """Return whether the labelers of all evaluators are available."""
         outages = self._labeler.outages if isinstance(self._labeler, EvaluatorSet) else ()
-        found = [outage.ready() for outage in outages]
-        return next((result for result in found if not result.ok), CheckResult("evaluators", True, "available"))
+        results = [outage.ready() for outage in outages]
+        return next((result for result in results if not result.ok), CheckResult("evaluators", True, "available"))
 
     def alive(self, redis_since: float | None) -> CheckResult:
         """Return a passed check, because a restart would not help."""
@@ -390,11 +386,11 @@ class ReplaceableLabeler(OfAnother):
         assert using is not None  # noqa: S101 - as in `_labeler`
         using.busy += 1
         try:
-            found = await scores_of(using.labeler, interaction)
+            labeling = await scores_of(using.labeler, interaction)
         finally:
             using.busy -= 1
             self._close_if_done(using)
-        return found if found.by is not None else replace(found, by=labeler_id(using.labeler))
+        return labeling if labeling.by is not None else replace(labeling, by=labeler_id(using.labeler))
 
     scores_sessions: Final = True
 
@@ -416,15 +412,15 @@ class ReplaceableLabeler(OfAnother):
         self._wanted = settings
         self._asked.set()
         if self._replacing is None or self._replacing.done():
-            self._replacing = asyncio.create_task(self._replace())
+            self._replacing = asyncio.create_task(self._replace_labeler())
 
-    async def _replace(self) -> None:
+    async def _replace_labeler(self) -> None:
         backoff, detail = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), ""
         while self._wanted is not None:
             settings, self._wanted = self._wanted, None
             self._asked.clear()
             try:
-                new = await self._built(settings)
+                new = await self._open_labeler(settings)
                 if self._criteria is not None:
                     take_criteria(new.labeler, self._criteria)
             except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: the old one continues

@@ -66,10 +66,15 @@ def metric_event(
         interaction, covariates = interaction.model_copy(update=_ONLY_OF_ANSWERS), ()
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
-    beside = [_beside(interaction, part) for part in labeling.beside]
-    scored = _scored(by, labeling, steps, bound, 1.0)
+    beside = [_evaluator_scores(interaction, part) for part in labeling.beside]
+    scored = _shared_fields(by, labeling, steps, bound, 1.0)
     if not interaction.is_session:
         scored["scores"] |= outcome_scores(interaction)
+    counters = {name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()}
+    own = {
+        USAGE_CLIPPED: usage_clipped(interaction),
+        METRICS_LEFT_OUT: len(bound.dropped) + sum(dropped for _, dropped in beside),
+    }
     return MetricEvent(
         **interaction.shared_with(MetricEvent) | {"covariates": covariates_of(interaction, covariates)} | scored,
         entry_id=entry_id,
@@ -81,7 +86,7 @@ def metric_event(
         completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
         cost_source=", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] or None,
         latency_s=min(latency_s, LATENCY_MAX_S),
-        counters=_counters(interaction, labeling, len(bound.dropped) + sum(dropped for _, dropped in beside)),
+        counters={**counters, **{name: count for name, count in own.items() if count}},
         declared=bound.declared or None,
         beside=tuple(scores for scores, _ in beside) or None,
     )
@@ -109,12 +114,12 @@ class _CappedDeclarations:
         return {name: value for name, value in values.items() if name not in self.dropped}
 
 
-def _beside(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[EvaluatorScores, int]:
+def _evaluator_scores(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[EvaluatorScores, int]:
     labeling = part.labeling
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
     scores = EvaluatorScores(
-        **_scored(part.by, labeling, steps, bound, part.inclusion_probability),
+        **_shared_fields(part.by, labeling, steps, bound, part.inclusion_probability),
         splitter=labeling.splitter,
         judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
         inclusion_probability=max(part.inclusion_probability, PROBABILITY_MIN),
@@ -122,12 +127,6 @@ def _beside(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[Evalu
         declared=bound.declared or None,
     )
     return scores, len(bound.dropped)
-
-
-def _counters(interaction: RagInteraction, labeling: Labeling, dropped: int) -> dict[str, int]:
-    counters = {name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()}
-    own = {USAGE_CLIPPED: usage_clipped(interaction), METRICS_LEFT_OUT: dropped}
-    return {**counters, **{name: count for name, count in own.items() if count}}
 
 
 def labeler_id(labeler: Labeler) -> LabelerId:
@@ -150,14 +149,14 @@ def labeling_failed(labeler: str, deliveries: int, error: str) -> str:
 def _judged_scores(interaction: RagInteraction, judged: ReferenceLabeling, bound: _CappedDeclarations) -> JudgedScores:
     steps = step_scores(interaction, judged.labeling.labels, judged.labeling.absent)
     return JudgedScores(
-        **_scored(judged.by, judged.labeling, steps, bound, judged.inclusion_probability),
+        **_shared_fields(judged.by, judged.labeling, steps, bound, judged.inclusion_probability),
         inclusion_probability=judged.inclusion_probability,
         uniform=judged.uniform_probability is not None,
         uniform_probability=judged.uniform_probability,
     )
 
 
-def _scored(
+def _shared_fields(
     by: LabelerId, labeling: Labeling, steps: StepScores, bound: _CappedDeclarations, probability: float
 ) -> dict[str, Any]:
     """Return the fields of an event's part that every labeler fills in."""
@@ -195,10 +194,10 @@ def covariates_of(interaction: RagInteraction, names: Iterable[str]) -> dict[str
     An interaction's own number replaces a computed one of the same name. A computed number that is not finite, or
     beyond the bounds of a metric event, is left out.
     """
-    found = dict(interaction.covariates or {})
+    covariates = dict(interaction.covariates or {})
     for name in names:
-        if name not in found and len(found) < COVARIATES_MAX:
+        if name not in covariates and len(covariates) < COVARIATES_MAX:
             number = COMPUTED[name](interaction)
             if number is not None and usable(number):
-                found[name] = float(number)
-    return found or None
+                covariates[name] = float(number)
+    return covariates or None

@@ -64,12 +64,12 @@ class Question:
         return tuple(self._row(verdicts) for _ in self.hypotheses)
 
     def _row(self, verdicts: Iterator[Entailment]) -> tuple[Entailment, ...]:
-        found: list[Entailment] = ["Neutral"] * self.n_texts
+        row: list[Entailment] = ["Neutral"] * self.n_texts
         for key, _ in self.premises:
             text, verdict = int(key.partition(".")[0]), next(verdicts)
-            if verdict == "Entailment" or found[text] == "Neutral":
-                found[text] = verdict
-        return tuple(found)
+            if verdict == "Entailment" or row[text] == "Neutral":
+                row[text] = verdict
+        return tuple(row)
 
 
 class NliLabeler:
@@ -98,9 +98,9 @@ class NliLabeler:
         nothing = nothing_to_label(interaction)
         if nothing is not None:
             return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
-        return await self._service.label(interaction, self.metrics, lambda ask: self._labeled(interaction, ask))
+        return await self._service.label(interaction, self.metrics, lambda ask: self._label_sentences(interaction, ask))
 
-    async def _labeled(self, interaction: RagInteraction, ask: "Ask") -> Labeling:
+    async def _label_sentences(self, interaction: RagInteraction, ask: "Ask") -> Labeling:
         sentences = cut(interaction)
         reference = interaction.reference_answer
         claims = [*map(readable, sentences.response)]
@@ -112,7 +112,7 @@ class NliLabeler:
             questions.append(Question(_premises([interaction.response]), reference_claims, 1))
         if sum(len(question.pairs()) for question in questions) > MOST_PAIRS:
             return Labeling({}, dict.fromkeys(self.metrics, str(AbsentReason.TOO_LONG)))
-        verdicts = iter(await self._verdicts([pair for question in questions for pair in question.pairs()], ask))
+        verdicts = iter(await self._ask_verdicts([pair for question in questions for pair in question.pairs()], ask))
         by_documents, *others = [question.table(verdicts) for question in questions]
         of_response, of_reference = others or (None, None)
         labels = ClaimLabels(
@@ -123,13 +123,13 @@ class NliLabeler:
         )
         return self._scored(sentences, labels)
 
-    async def _verdicts(self, pairs: Sequence[tuple[str, str]], ask: "Ask") -> list[Entailment]:
+    async def _ask_verdicts(self, pairs: Sequence[tuple[str, str]], ask: "Ask") -> list[Entailment]:
         n = self._service.settings.batch
-        found: list[Entailment] = []
+        verdicts: list[Entailment] = []
         for start in range(0, len(pairs), n):
             batch = pairs[start : start + n]
-            found += await ask({"inputs": batch, "truncate": True}, partial(_read_verdicts, n=len(batch)))
-        return found
+            verdicts += await ask({"inputs": batch, "truncate": True}, partial(_read_verdicts, n=len(batch)))
+        return verdicts
 
     def _scored(self, sentences: CutInteraction, labels: ClaimLabels) -> Labeling:
         supported = ["Entailment" in row for row in labels.retrieved2response]
@@ -143,8 +143,8 @@ class NliLabeler:
             document_keys=sentences.document_keys,
             response_keys=keys,
         )
-        found = trace_metrics(support, profile=self._profile)
-        scores, absent = (of_refusal(found) if sentences.refuses else found).by_qualified_name(TRACE)
+        metrics = trace_metrics(support, profile=self._profile)
+        scores, absent = (of_refusal(metrics) if sentences.refuses else metrics).by_qualified_name(TRACE)
         absent = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()

@@ -37,18 +37,18 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
     """
     named = [(f"entry point {point.name}", point.load) for point in sorted(entry_points(group=METRICS))]
     named += [(f"metrics: {name}", partial(_metric, name)) for name in settings.metrics]
-    found: dict[str, CustomMetric] = {}
+    by_name: dict[str, CustomMetric] = {}
     for origin, load in named:
         metric = load_value(origin, load)
         if not isinstance(metric, CustomMetric):
             raise ConfigurationError(f"{origin} is {type(metric).__name__}: it must be a ragtide.CustomMetric")
-        other = found.setdefault(metric.definition.name, metric)
+        other = by_name.setdefault(metric.definition.name, metric)
         if other != metric:
             raise ConfigurationError(
                 f"{origin}: there is another metric named {metric.definition.name}: rename this metric"
             )
-    check_number(found)
-    return list(found.values())
+    check_number(by_name)
+    return list(by_name.values())
 
 
 def check_number(metrics: Collection[object]) -> None:
@@ -78,14 +78,15 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     """
     points = {point.name: point for point in entry_points(group=LABELERS)}
     if name in points:
-        origin, made = f"entry point {name}", load_value(f"entry point {name}", points[name].load)
+        origin, labeler = f"entry point {name}", load_value(f"entry point {name}", points[name].load)
     elif ":" in name:
-        origin, made = f"labeler: {name}", attribute_at("labeler", name)
+        origin, labeler = f"labeler: {name}", attribute_at("labeler", name)
     else:
         return None
-    if isinstance(made, type) or not hasattr(made, "label"):
-        made = load_value(origin, lambda: _made(made, settings, services))
-    return check_labeler(made, origin)
+    if isinstance(labeler, type) or not hasattr(labeler, "label"):
+        factory = labeler
+        labeler = load_value(origin, lambda: _call_factory(factory, settings, services))
+    return check_labeler(labeler, origin)
 
 
 def check_labeler(made: object, origin: str) -> Labeler:
@@ -104,13 +105,13 @@ def check_labeler(made: object, origin: str) -> Labeler:
     return cast("Labeler", made)
 
 
-def _made(factory: Any, settings: Settings, services: Services) -> Any:
-    given = {"settings": settings, "services": services}
+def _call_factory(factory: Any, settings: Settings, services: Services) -> Any:
+    arguments = {"settings": settings, "services": services}
     parameters = signature(factory).parameters.values()
     named = {
-        parameter.name: given[parameter.name]
+        parameter.name: arguments[parameter.name]
         for parameter in parameters
-        if parameter.name in given and parameter.kind in _BY_NAME
+        if parameter.name in arguments and parameter.kind in _BY_NAME
     }
     first = next(iter(parameters), None)
     takes_first = first is not None and first.name not in named and first.kind in _BY_POSITION

@@ -24,20 +24,16 @@ WITHHELD: Final = frozenset({"trace.completeness", "trace.average", "trace.rmse_
 
 def published_metrics(settings: Settings) -> frozenset[str] | None:
     """Return the metrics that the labelers of the settings may publish; None if a labeler is the user's own."""
-    found: frozenset[str] = frozenset()
-    for evaluator in settings.evaluators:
-        metrics = published_metrics(settings.of_evaluator(evaluator))
-        if metrics is None:
-            return None
-        found |= metrics
     if settings.evaluators:
-        return found
-    for labeler in settings.labelers:
-        metrics = _metrics_of(labeler, settings)
-        if metrics is None:
+        parts = [published_metrics(settings.of_evaluator(evaluator)) for evaluator in settings.evaluators]
+    else:
+        parts = [_labeler_metrics(labeler, settings) for labeler in settings.labelers]
+    metrics: frozenset[str] = frozenset()
+    for part in parts:
+        if part is None:
             return None
-        found |= metrics
-    return found
+        metrics |= part
+    return metrics
 
 
 def criteria_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
@@ -48,10 +44,10 @@ def criteria_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
 def all_criteria(settings: Settings) -> tuple[Criterion, ...]:
     """Return the criteria of `[judge]`, then those that evaluators have of their own; the first of a name counts."""
     own = [settings.of_evaluator(evaluator).judge.criteria for evaluator in settings.evaluators]
-    found: dict[str, Criterion] = {}
+    by_metric: dict[str, Criterion] = {}
     for criterion in (*settings.judge.criteria, *chain.from_iterable(own)):
-        found.setdefault(criterion.metric, criterion)
-    return tuple(found.values())
+        by_metric.setdefault(criterion.metric, criterion)
+    return tuple(by_metric.values())
 
 
 def labelers_of(metric: str) -> list[str]:
@@ -68,19 +64,19 @@ def labelers_of(metric: str) -> list[str]:
         return ["judge with this criterion, of the settings or stored"]
     if metric not in METRICS:
         return []
-    found = [name for name, metrics in (("local", _LOCAL), *_in_one_file().items()) if metric in metrics]
+    labelers = [name for name, metrics in (("local", _LOCAL), *_metrics_of_services().items()) if metric in metrics]
     judge = "judge with family ragchecker" if metric.startswith("ragchecker.") else "judge"
-    return [*found, judge, "labels stored in a file"]
+    return [*labelers, judge, "labels stored in a file"]
 
 
-def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
+def _labeler_metrics(labeler: str, settings: Settings) -> frozenset[str] | None:
     if labeler == "local":
         return _LOCAL
     if labeler != "judge":
-        return _in_one_file().get(labeler)
-    judged = _of(*(f"{family}." for family in settings.judge.families))
+        return _metrics_of_services().get(labeler)
+    judged = _metrics_of_families(*(f"{family}." for family in settings.judge.families))
     if "trace" in settings.judge.families:
-        judged |= _of("sentences.")
+        judged |= _metrics_of_families("sentences.")
     judged |= {criterion.metric for criterion in settings.judge.criteria}
     if settings.judge.repeat_share:
         judged |= {SELF_CONSISTENCY.name}
@@ -91,16 +87,16 @@ def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
 
 
 @cache
-def _in_one_file() -> Mapping[str, frozenset[str]]:
-    found = {}
+def _metrics_of_services() -> Mapping[str, frozenset[str]]:
+    by_labeler = {}
     for name, known in KNOWN.items():
         if known.built_by is not None:
             module, _, own = known.built_by.partition(":")
-            found[name] = frozenset(getattr(import_module(module), own).metrics)
-    return found
+            by_labeler[name] = frozenset(getattr(import_module(module), own).metrics)
+    return by_labeler
 
 
-def _of(*families: str) -> frozenset[str]:
+def _metrics_of_families(*families: str) -> frozenset[str]:
     return frozenset(name for name in METRICS if name.startswith(families))
 
 
@@ -113,4 +109,6 @@ _OTHERS: Final[Mapping[str, str]] = {
 }
 """Metrics that one source gives, and that source in words."""
 
-_LOCAL: Final = (_of("trace.") - WITHHELD) | {name for name, source in _OTHERS.items() if source == "local"}
+_LOCAL: Final = (_metrics_of_families("trace.") - WITHHELD) | {
+    name for name, source in _OTHERS.items() if source == "local"
+}

@@ -106,7 +106,7 @@ async def labeler_of(
             yield await _evaluators(settings, redis, stack, telemetry=telemetry, metrics=metrics, also=also)
         return
     models = await _models(settings) if "model" in settings.labelers else None
-    local = await _local(settings) if _uses_local(settings) else None
+    local = await _local(settings) if "local" in settings.labelers or _falls_back(settings) else None
     build = _Builder(settings, redis, telemetry, models=models, local=local, answers=answers, account=account)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outages = labeler.outages if isinstance(labeler, CascadeLabeler) else ()
@@ -130,22 +130,23 @@ async def _evaluators(
     also: Sequence[CustomMetric],
 ) -> EvaluatorSet:
     built: list[tuple[Settings, Labeler]] = []
-    found = []
+    evaluators = []
     for evaluator in settings.evaluators:
         own = settings.of_evaluator(evaluator)
-        labeler = next((labeler for other, labeler in built if _same(own, other)), None)
+        labeler = next((labeler for other, labeler in built if _share_labeler(own, other)), None)
         if labeler is None:
             try:
                 labeler = await stack.enter_async_context(labeler_of(own, redis, telemetry=telemetry, also=also))
             except ConfigurationError as error:
                 raise ConfigurationError(f"evaluator {evaluator.name}: {error}") from None
             built.append((own, labeler))
-        found.append(evaluator_of(evaluator, labeler, labeler.labeler if isinstance(labeler, WithMetrics) else labeler))
+        asked = labeler.labeler if isinstance(labeler, WithMetrics) else labeler
+        evaluators.append(evaluator_of(evaluator, labeler, asked))
     none: Labeler = NoLabeler()
-    return EvaluatorSet(found, WithMetrics(none, metrics) if metrics else none, wait=True)
+    return EvaluatorSet(evaluators, WithMetrics(none, metrics) if metrics else none, wait=True)
 
 
-def _same(first: Settings, second: Settings) -> bool:
+def _share_labeler(first: Settings, second: Settings) -> bool:
     evaluators = [own.evaluator for own in (first, second) if own.evaluator is not None]
     # Criteria of its own stay those of its table, while others get those of the store.
     alone = any(evaluator.has_own_account or evaluator.has_own_criteria for evaluator in evaluators)
@@ -230,8 +231,8 @@ class _Builder:
         services = Services(self._settings, self._redis, self._telemetry.services, self._answers, self._account)
         labeler = custom_labeler(IN_ONE_FILE.get(name, name), self._settings, services)
         if labeler is None:
-            found = unknown("labeler", name, [*BUILT_IN, *installed_labelers()])
-            raise ConfigurationError(f"{found}. To use one of your own, give module:attribute")
+            message = unknown("labeler", name, [*BUILT_IN, *installed_labelers()])
+            raise ConfigurationError(f"{message}. To use one of your own, give module:attribute")
         return Bounded(labeler, LABEL_TIMEOUT_S)
 
     def _judge(self) -> Labeler:
@@ -252,10 +253,6 @@ class _Builder:
 def _falls_back(settings: Settings) -> bool:
     # In a cascade the proxy has scored already, so a judge over budget needs no fallback.
     return settings.labeler == "judge" and settings.judge.over_budget == "local"
-
-
-def _uses_local(settings: Settings) -> bool:
-    return "local" in settings.labelers or _falls_back(settings)
 
 
 async def _local(settings: Settings) -> LocalLabeler:

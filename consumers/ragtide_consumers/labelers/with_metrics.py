@@ -56,11 +56,13 @@ class WithMetrics(OfAnother):
             return labeling
         judged = labeling.judged
         if judged is not None:
-            judged = replace(judged, labeling=self._joined(interaction, judged.labeling, _skipped(judged.labeling)))
-        joined = self._joined(interaction, labeling)
+            judged = replace(
+                judged, labeling=self._add_metrics(interaction, judged.labeling, _skipped(judged.labeling))
+            )
+        joined = self._add_metrics(interaction, labeling)
         return replace(joined, judged=judged, declared={**labeling.declared, **self._declared})
 
-    def _joined(self, interaction: RagInteraction, labeling: Labeling, skipped: str | None = None) -> Labeling:
+    def _add_metrics(self, interaction: RagInteraction, labeling: Labeling, skipped: str | None = None) -> Labeling:
         scores, absent = dict(labeling.scores), dict(labeling.absent)
         for metric in self._metrics:
             name = metric.definition.name
@@ -113,10 +115,10 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
 
 def own_metrics(plan: Plan) -> list[CustomMetric]:
     """Return an experiment's own metrics as custom metrics for its labeler."""
-    return [CustomMetric(metric.definition(), partial(_carried, metric)) for metric in plan.metrics]
+    return [CustomMetric(metric.definition(), partial(_own_score, metric)) for metric in plan.metrics]
 
 
-def _carried(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
+def _own_score(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
     scores = interaction.metadata.get(OWN_SCORES)
     value = scores.get(metric.name) if isinstance(scores, dict) else None
     return float(value) if isinstance(value, int | float) else None

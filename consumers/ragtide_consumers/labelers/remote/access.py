@@ -18,7 +18,7 @@ from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
 from .file_cache import FileCache
-from .spend import RUN, FileSpend, LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
+from .spend import RUN, FileSpend, LimitReached, NoSpendLimit, RedisSpend, Spend
 from .state import StateReporter
 from .telemetry import EndpointTelemetry
 from .usage import Usage
@@ -92,7 +92,7 @@ class Access:
             self._reporter.start()
         async with AsyncExitStack() as stack:
             for account in self._accounts:
-                await stack.enter_async_context(self._paid(account, usage, expected_usd))
+                await stack.enter_async_context(self._reserve_cost(account, usage, expected_usd))
             return await self.endpoint.call(call, usage.counters)
 
     def found(self, saved_usd: float) -> None:
@@ -106,21 +106,8 @@ class Access:
         self.telemetry.found(saved_usd)
 
     @asynccontextmanager
-    async def _paid(self, account: Spend, usage: Usage, expected_usd: float) -> AsyncIterator[None]:
+    async def _reserve_cost(self, account: Spend, usage: Usage, expected_usd: float) -> AsyncIterator[None]:
         """Reserve the probable cost for the body of a `with`, then correct it to the real cost."""
-        reservation = await self._reserve(account, expected_usd)
-        before = usage.cost_usd
-        try:
-            yield
-        finally:
-            try:
-                await account.settle(reservation, usage.cost_usd - before)
-            except RedisError as error:
-                log.warning(
-                    "a cost could not be recorded; its estimate stays", endpoint=self._info.name, error=str(error)
-                )
-
-    async def _reserve(self, account: Spend, expected_usd: float) -> Reservation:
         try:
             reserved = await account.reserve(expected_usd)
         except RedisError as error:
@@ -134,7 +121,16 @@ class Access:
                 f"next {reserved.period}",
                 reserved.resumes_in_s,
             )
-        return reserved
+        before = usage.cost_usd
+        try:
+            yield
+        finally:
+            try:
+                await account.settle(reserved, usage.cost_usd - before)
+            except RedisError as error:
+                log.warning(
+                    "a cost could not be recorded; its estimate stays", endpoint=self._info.name, error=str(error)
+                )
 
     def state(self) -> EndpointState:
         """Return the state of the endpoint, as this process sees it."""

@@ -53,10 +53,10 @@ class MemoryCache:
 
     async def get(self, key: str) -> Any:
         """Return the answer under a key; None if there is none."""
-        found = self._answers.get(key)
-        if found is not None:
+        answer = self._answers.get(key)
+        if answer is not None:
             self._answers.move_to_end(key)
-        return found
+        return answer
 
     async def put(self, key: str, answer: Any) -> None:
         """Store an answer, and drop the least recently used answer if there are too many."""
@@ -84,9 +84,9 @@ class RedisCache:
 
     async def get(self, key: str) -> Any:
         """Return the answer under a key; None if there is none, or if it is no JSON."""
-        found = await self._get(key)
+        stored = await self._get(key)
         try:
-            return None if found is None else from_json(found)
+            return None if stored is None else from_json(stored)
         except ValueError:
             return None
 
@@ -99,10 +99,10 @@ class RedisCache:
             async with self._redis.pipeline(transaction=False) as pipe:
                 for key in keys:
                     pipe.get(self._key(key))
-                found = await pipe.execute(raise_on_error=False)
+                values = await pipe.execute(raise_on_error=False)
         except RedisError:
             return [None] * len(keys)
-        return [value if isinstance(value, bytes) else None for value in found]
+        return [value if isinstance(value, bytes) else None for value in values]
 
     async def _put_all(self, answers: Sequence[tuple[str, bytes]]) -> Sequence[None]:
         try:
@@ -136,20 +136,20 @@ class Coalesced(Generic[Asked, Given]):
         future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
         if len(self._waiting) == 1:
-            task = asyncio.create_task(self._ask_for_all())
+            task = asyncio.create_task(self._ask_together())
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
         return await future
 
-    async def _ask_for_all(self) -> None:
+    async def _ask_together(self) -> None:
         waiting, self._waiting = self._waiting, []
         try:
-            given = await self._ask([asked for asked, _ in waiting])
+            answers = await self._ask([asked for asked, _ in waiting])
         except Exception as error:  # noqa: BLE001 - every task that asked gets the error
             for _, future in waiting:
                 if not future.done():
                     future.set_exception(error)
             return
-        for (_, future), answer in zip(waiting, given, strict=True):
+        for (_, future), answer in zip(waiting, answers, strict=True):
             if not future.done():
                 future.set_result(answer)

@@ -212,17 +212,17 @@ class Endpoint:
                 failure = call.failure(error)
                 span.failed(failure.outcome)
                 self._telemetry.failed(failure.outcome)
-                raise self._failed(failure, monotonic() - started) from None
+                raise self._error_of(failure, monotonic() - started) from None
             except BaseException:
                 self.breaker.abandoned()
                 raise
             latency_s = monotonic() - started
             self._telemetry.answered(latency_s)
-            self._answered(call, reply, latency_s)
+            self._record_answer(call, reply, latency_s)
             span.add(call.result(reply))
             return reply
 
-    def _answered(self, call: Call[Reply], reply: Reply, latency_s: float) -> None:
+    def _record_answer(self, call: Call[Reply], reply: Reply, latency_s: float) -> None:
         self.in_flight.answered(latency_s)
         self._replies += 1
         try:
@@ -236,7 +236,7 @@ class Endpoint:
             self.breaker.succeeded()
             self.last_error = ""
 
-    def _failed(self, failure: CallFailure, latency_s: float) -> Exception:
+    def _error_of(self, failure: CallFailure, latency_s: float) -> Exception:
         if failure.overloaded:
             self.in_flight.overloaded(latency_s)
         if failure.kind is FailureKind.MISCONFIGURED:

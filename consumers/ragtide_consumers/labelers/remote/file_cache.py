@@ -72,10 +72,10 @@ class FileCache:
         if self._file is None:
             return None
         try:
-            found = self._file.execute(
+            row = self._file.execute(
                 "SELECT answer FROM answers WHERE key = ? AND at > ?", (self._name(key), self._now() - self._ttl_s)
             ).fetchone()
-            return None if found is None else from_json(found[0])
+            return None if row is None else from_json(row[0])
         except (sqlite3.Error, ValueError) as error:
             self._failed(error)
             return None
@@ -112,16 +112,16 @@ class FileCache:
             return
         try:
             try:
-                self._file = self._opened()
+                self._file = self._connect()
             except sqlite3.DatabaseError as error:
                 if isinstance(error, sqlite3.OperationalError):  # not damage: locked for too long, or no space is left
                     raise
                 self._put_aside()
-                self._file = self._opened()
+                self._file = self._connect()
         except (OSError, sqlite3.Error) as error:
             self._failed(error)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         file = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None)

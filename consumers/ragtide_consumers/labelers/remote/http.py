@@ -86,13 +86,13 @@ class HttpService:
         cached = await self._access.cache.get(key)
         if cached is not None:
             try:
-                found = read(cached)
+                answer = read(cached)
             except _UNREADABLE:
                 pass  # an entry of another form: call the service again
             else:
                 usage.counters["cache_hits"] += 1
                 self._access.found(self.settings.call_usd)
-                return found
+                return answer
         call = _Post(self._poster, body, read, self._access, usage, self.settings.call_usd)
         value, reply = await self._access.ask(call, usage, expected_usd=self.settings.call_usd)
         await self._access.cache.put(key, reply)
@@ -126,12 +126,12 @@ class _Post(Call[tuple[T, Any]]):
 
     async def make(self) -> tuple[T, Any]:
         """Return the value of the reply, and the reply."""
-        found = await self.poster.post(self.body, self._read_reply)
+        result = await self.poster.post(self.body, self._read_reply)
         self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
         self.access.telemetry.spent(self.call_usd, self.usage.pipeline)
-        if isinstance(found, _UnusableReply):
-            raise found
-        return found
+        if isinstance(result, _UnusableReply):
+            raise result
+        return result
 
     def _read_reply(self, body: bytes) -> tuple[T, Any] | _UnusableReply:
         """Return the value of the reply, and the reply; what is wrong with it if it cannot be used."""

@@ -64,7 +64,7 @@ class Poster:
             ConfigurationError: a variable names no proxy, or no certificates.
             Exception: any error of `read`.
         """
-        async with self._opened().post(self.url, data=body, allow_redirects=False) as response:
+        async with self._open_session().post(self.url, data=body, allow_redirects=False) as response:
             is_error = response.status >= 300
             most = ERROR_BYTES if is_error else USUAL.bytes
             received = await collect(response.content.iter_any(), most, cut=is_error)
@@ -73,7 +73,7 @@ class Poster:
                 raise ErrorReply(response.status, response.headers, text)
             return await decode(received, response.headers.get("content-encoding"), read)
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._proxy = proxy_of(self.url)
             headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "ragtide"}

@@ -192,10 +192,10 @@ class RedisSpend:
         if reply.over is not None:
             return limit_reached(reply.over, now)
         if reply.firing:
-            await self._resolve(reply.firing, now)
+            await self._resolve_alert(reply.firing, now)
         return Reservation(amount_usd, hour, day, key)
 
-    async def _resolve(self, firing: bytes, now: datetime) -> None:
+    async def _resolve_alert(self, firing: bytes, now: datetime) -> None:
         """Resolve an alert, because calls are made again; an unreadable alert is removed and not published."""
         try:
             resolved = Alert.decode(firing).resolve(now, self._message("is no longer reached")).encode()
@@ -340,8 +340,8 @@ class FileSpend:
     def _read(self) -> dict[str, float]:
         try:
             with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-                found = json.load(file)
-            spent = {str(key): float(amount) for key, amount in found.items()}
+                stored = json.load(file)
+            spent = {str(key): float(amount) for key, amount in stored.items()}
             if not all(isfinite(amount) and amount >= 0 for amount in spent.values()):
                 raise ValueError("an amount is not 0 or more")  # noqa: TRY301 - reported like any other damage
         except FileNotFoundError:
