@@ -129,8 +129,8 @@ class AlertTail:
     async def read(self) -> tuple[str, Entry] | None:
         """Return the next entry; None if there was none, or if more must be read first."""
         if not self._waiting:
-            found = await read_after(self._redis, self._positions.all(), count=AT_ONCE, block_ms=POLL_MS)
-            self._waiting.extend((stream, entry) for stream, entries in found for entry in entries)
+            reads = await read_after(self._redis, self._positions.all(), count=AT_ONCE, block_ms=POLL_MS)
+            self._waiting.extend((stream, entry) for stream, entries in reads for entry in entries)
             return None
         stream, entry = self._waiting.popleft()
         self._positions.advance(stream, entry.entry_id)
@@ -211,11 +211,11 @@ class AlertGroupSource:
 
     async def read(self) -> tuple[str, Entry] | None:
         """Return the next entry; None if there was none, or if it was dropped while this consumer held it."""
-        found = await self._take(1)
-        if not found:
+        entries = await self._take(1)
+        if not entries:
             self.finish()
             return None
-        return found[0]
+        return entries[0]
 
     async def read_all(self) -> list[tuple[str, Entry]]:
         """Return the next entries, without those that were dropped while this consumer held them."""
@@ -323,7 +323,7 @@ class AlertGroupSource:
                     await run_script(self._redis, renew_claims(stream, self._group, self._consumer, entry_ids))
 
     def _claims(self) -> dict[str, list[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        entry_ids: defaultdict[str, list[str]] = defaultdict(list)
         for stream, entry in (*self._held, *self._waiting):
-            found[stream].append(entry.entry_id)
-        return found
+            entry_ids[stream].append(entry.entry_id)
+        return entry_ids

@@ -139,11 +139,11 @@ class AlertSubscriber:
             raise RuntimeError("the subscriber is not open: use it in `with` or `async with`")
         source.restart()
         while True:
-            found = await self._read(source)
-            if found is None:
+            entry = await self._read(source)
+            if entry is None:
                 self._warn()
                 continue
-            alert = self.unreadable.decode(Alert, *found)
+            alert = self.unreadable.decode(Alert, *entry)
             if alert is not None and self._filter.matches(alert):
                 yield alert
             source.finish()
@@ -205,14 +205,14 @@ class AlertSubscriber:
                     await source.recover()
                     log.warning("%s can be used again; alerts continue after the last alert", self._address)
                     backoff.succeeded()
-                found = await source.read()
+                entry = await source.read()
             except (RedisError, OSError) as error:
                 if not backoff.failing:
                     log.warning("%s cannot be used (%s); alerts wait for it", self._address, explained(error))
             else:
                 if _cancellations() > cancelled:  # inside the Redis client one can be lost if a reply has just arrived
                     raise asyncio.CancelledError
-                return found
+                return entry
             await asyncio.sleep(backoff.pause_s())
 
     def _warn(self) -> None:
@@ -287,12 +287,12 @@ class AlertFilter:
         )
 
 
-def _texts(name: str, given: str | Sequence[str] | None, known: Sequence[str] = ()) -> tuple[str, ...] | None:
-    if given is None:
+def _texts(name: str, value: str | Sequence[str] | None, known: Sequence[str] = ()) -> tuple[str, ...] | None:
+    if value is None:
         return None
-    texts = (given,) if isinstance(given, str) else tuple(given)
+    texts = (value,) if isinstance(value, str) else tuple(value)
     if not texts or not all(isinstance(text, str) and text for text in texts):
-        raise ValueError(f"{name} is {given!r}: give a text, or a list with at least one text; None takes every alert")
+        raise ValueError(f"{name} is {value!r}: give a text, or a list with at least one text; None takes every alert")
     for text in texts:
         if known and text not in known:
             raise ValueError(f"{name} is {text!r}: give one of {', '.join(known)}")

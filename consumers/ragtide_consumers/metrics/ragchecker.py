@@ -80,7 +80,11 @@ def ragchecker_metrics(labels: ClaimLabels, *, profile: str = "ragchecker_strict
     has_reference = labels.answer2response is not None
     values = _values(tables, has_reference=has_reference)
     if profile == "ragchecker":
-        values = _zero_filled(values, tables)
+        empty = not tables.n_chunks or not tables.from_relevant
+        values = {
+            name: 0.0 if isinstance(value, AbsentReason) or (empty and name in _BY_CHUNK) else value
+            for name, value in values.items()
+        }
     scores = {name: value for name, value in values.items() if not isinstance(value, AbsentReason)}
     absent = {name: value for name, value in values.items() if isinstance(value, AbsentReason)}
     whole = bool(has_reference and tables.answered and tables.correct and tables.n_chunks)
@@ -188,11 +192,3 @@ _BY_CHUNK: Final = (
     "faithfulness",
 )
 """Metrics for which RAGChecker's code writes 0 without chunks or response claims."""
-
-
-def _zero_filled(values: Mapping[str, _Value], tables: _Tables) -> dict[str, _Value]:
-    empty = not tables.n_chunks or not tables.from_relevant
-    return {
-        name: 0.0 if isinstance(value, AbsentReason) or (empty and name in _BY_CHUNK) else value
-        for name, value in values.items()
-    }

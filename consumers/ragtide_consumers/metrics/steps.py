@@ -66,9 +66,9 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
         labels: of a labeler, of which the first with sentences counts.
         absent: reasons of the labeler's absent metrics.
     """
-    found = StepScores()
+    result = StepScores()
     if not interaction.steps:
-        return found
+        return result
     masses = _masses(interaction, labels)
     reasons = {
         "relevance": absent.get("trace.context_relevance"),
@@ -91,17 +91,17 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
         if step is reranker:
             values[StepMetric(step.name, "ranking")] = reasons["relevance"] or _ranking(step, masses)
         for metric, value in values.items():
-            _take(found, metric, step.kind, value)
-    _take(found, StepMetric(GENERATOR, "focus"), "generator", _focus(interaction))
-    return found
+            _add(result, metric, step.kind, value)
+    _add(result, StepMetric(GENERATOR, "focus"), "generator", _focus(interaction))
+    return result
 
 
-def _take(found: StepScores, metric: StepMetric, kind: ComponentKind, value: float | str) -> None:
+def _add(result: StepScores, metric: StepMetric, kind: ComponentKind, value: float | str) -> None:
     if isinstance(value, str):
-        found.absent[metric.name] = str(value)
+        result.absent[metric.name] = str(value)
     else:
-        found.scores[metric.name] = value
-    found.declared[metric.name] = step_declaration(metric, kind)
+        result.scores[metric.name] = value
+    result.declared[metric.name] = step_declaration(metric, kind)
 
 
 def _relevance(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
@@ -145,9 +145,8 @@ def _agreement(step: RetrievalStep, retrievers: Sequence[RetrievalStep]) -> floa
 
 def _order(step: RetrievalStep, reranker: RetrievalStep) -> float | AbsentReason:
     place = {index: number for number, index in enumerate(reranker.documents)}
-    places = [place[index] for index in step.documents if index in place]
-    found = _share_rising(places)
-    return AbsentReason.NOT_REACHED if found is None else found
+    share = _share_rising([place[index] for index in step.documents if index in place])
+    return AbsentReason.NOT_REACHED if share is None else share
 
 
 def _yield(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
@@ -166,8 +165,8 @@ def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> flo
         return masses
     if masses.relevant is None:
         return AbsentReason.INCOMPLETE_LABELS
-    found = _share_rising([-masses.relevant[index] / masses.n[index] for index in step.documents if masses.n[index]])
-    return AbsentReason.NO_RELEVANT_SENTENCES if found is None else found
+    share = _share_rising([-masses.relevant[index] / masses.n[index] for index in step.documents if masses.n[index]])
+    return AbsentReason.NO_RELEVANT_SENTENCES if share is None else share
 
 
 def _focus(interaction: RagInteraction) -> float | AbsentReason:
@@ -211,47 +210,47 @@ def _without_documents(step: RetrievalStep) -> AbsentReason:
 
 
 def _masses(interaction: RagInteraction, labels: Sequence[Labels]) -> _DocumentMasses | AbsentReason:
-    found = next((item for item in labels if isinstance(item, SentenceLabels | SentenceProbabilities)), None)
-    if found is None:
+    first = next((item for item in labels if isinstance(item, SentenceLabels | SentenceProbabilities)), None)
+    if first is None:
         return AbsentReason.NOT_LABELED
-    if isinstance(found, SentenceLabels):
-        return _of_labels(interaction, found)
+    if isinstance(first, SentenceLabels):
+        return _masses_by_keys(interaction, first)
     counts = sentence_counts(interaction)
-    if sum(counts) != len(found.relevant):
+    if sum(counts) != len(first.relevant):
         return AbsentReason.INCOMPLETE_LABELS
-    return _DocumentMasses(counts, _by_document(counts, found.relevant), _by_document(counts, found.utilized))
+    return _DocumentMasses(counts, _sums_by_document(counts, first.relevant), _sums_by_document(counts, first.utilized))
 
 
-def _of_labels(interaction: RagInteraction, labels: SentenceLabels) -> _DocumentMasses | AbsentReason:
+def _masses_by_keys(interaction: RagInteraction, labels: SentenceLabels) -> _DocumentMasses | AbsentReason:
     n_documents = len(interaction.documents)
     if labels.document_keys is None:
         counts, known = sentence_counts(interaction), None
     else:
         known = frozenset(normalize_keys(labels.document_keys))
-        counts = [round(count) for count in _counted(known, n_documents)]
+        counts = [round(count) for count in _counts_by_document(known, n_documents)]
     if sum(counts) != labels.n_document_sentences:
         return AbsentReason.INCOMPLETE_LABELS
 
     def named(keys: Sequence[str] | None) -> Sequence[float] | None:
         if keys is None:
             return None
-        return _counted([key for key in normalize_keys(keys) if known is None or key in known], n_documents)
+        return _counts_by_document([key for key in normalize_keys(keys) if known is None or key in known], n_documents)
 
     return _DocumentMasses(counts, named(labels.relevant), named(labels.utilized))
 
 
-def _counted(keys: Collection[str], n_documents: int) -> list[float]:
-    found = [0.0] * n_documents
+def _counts_by_document(keys: Collection[str], n_documents: int) -> list[float]:
+    counts = [0.0] * n_documents
     for key in keys:
         match = _DOCUMENT.fullmatch(key)
         if match is not None and int(match[1]) < n_documents:
-            found[int(match[1])] += 1
-    return found
+            counts[int(match[1])] += 1
+    return counts
 
 
-def _by_document(counts: Sequence[int], values: Sequence[float]) -> list[float]:
-    found, start = [], 0
+def _sums_by_document(counts: Sequence[int], values: Sequence[float]) -> list[float]:
+    sums, start = [], 0
     for count in counts:
-        found.append(sum(values[start : start + count]))
+        sums.append(sum(values[start : start + count]))
         start += count
-    return found
+    return sums

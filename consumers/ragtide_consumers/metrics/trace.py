@@ -59,37 +59,40 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     """
     if profile not in PROFILES:
         raise ValueError(unknown("profile", profile, list(PROFILES)))
-    missing = _metrics_without_labels(labels)
+    missing: set[str] = set()
+    if labels.relevant is None:
+        missing |= {"context_relevance", "completeness"}
+    if labels.utilized is None:
+        missing |= {"context_utilization", "completeness"}
     if not missing:
         return PROFILES[profile](labels)
     known = labels.model_copy(update={"relevant": labels.relevant or (), "utilized": labels.utilized or ()})
-    return _withheld(PROFILES[profile](known), missing, AbsentReason.INCOMPLETE_LABELS)
+    return _withhold(PROFILES[profile](known), frozenset(missing), AbsentReason.INCOMPLETE_LABELS)
 
 
-def of_refusal(found: MetricScores) -> MetricScores:
+def of_refusal(metrics: MetricScores) -> MetricScores:
     """Return the scores of a response that refuses and claims nothing.
 
     Nothing in it can be supported or unsupported, so what is computed from support is absent, whatever a labeler says.
     """
-    if found.absent.get("adherence") is not None:
-        return found
-    return replace(_withheld(found, frozenset({"adherence", "supported_fraction"}), AbsentReason.REFUSAL), counts={})
+    if metrics.absent.get("adherence") is not None:
+        return metrics
+    return replace(_withhold(metrics, frozenset({"adherence", "supported_fraction"}), AbsentReason.REFUSAL), counts={})
 
 
-def without_relevance(found: MetricScores, reason: AbsentReason) -> MetricScores:
+def without_relevance(metrics: MetricScores, reason: AbsentReason) -> MetricScores:
     """Return scores whose relevance is absent for a reason, and what is computed from it too."""
-    return found if "context_relevance" in found.absent else _withheld(found, frozenset({"context_relevance"}), reason)
+    return (
+        metrics
+        if "context_relevance" in metrics.absent
+        else _withhold(metrics, frozenset({"context_relevance"}), reason)
+    )
 
 
-def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
-    missing = {"context_relevance", "completeness"} if labels.relevant is None else set()
-    return frozenset(missing | ({"context_utilization", "completeness"} if labels.utilized is None else set()))
-
-
-def _withheld(found: MetricScores, missing: frozenset[str], reason: AbsentReason) -> MetricScores:
+def _withhold(metrics: MetricScores, missing: frozenset[str], reason: AbsentReason) -> MetricScores:
     values: dict[str, _Value] = {
-        **found.scores,
-        **{name: AbsentReason(reason) for name, reason in found.absent.items()},
+        **metrics.scores,
+        **{name: AbsentReason(reason) for name, reason in metrics.absent.items()},
         **dict.fromkeys(missing, reason),
     }
     again = _scores(
@@ -98,9 +101,9 @@ def _withheld(found: MetricScores, missing: frozenset[str], reason: AbsentReason
         completeness=values["completeness"],
         adherence=values["adherence"],
         supported_fraction=values["supported_fraction"],
-        dropped_keys=found.dropped_keys,
+        dropped_keys=metrics.dropped_keys,
     )
-    return replace(again, counts=found.counts)
+    return replace(again, counts=metrics.counts)
 
 
 def expected_trace_metrics(

@@ -215,11 +215,11 @@ class RecorderSession:
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
         # BLOCK 0 waits for ever, so a wait below a millisecond does not block.
         count = await self._read_size.next(positions, READ)
-        found = await read_after(self._redis, positions, count=count, block_ms=int(wait_s * 1000) or None)
-        for stream, entries in found:
+        reads = await read_after(self._redis, positions, count=count, block_ms=int(wait_s * 1000) or None)
+        for stream, entries in reads:
             if entries:
                 self._next.add(kinds[stream], entries)
-        return any(len(entries) == count for _, entries in found)
+        return any(len(entries) == count for _, entries in reads)
 
     def _position(self, kind: EntryKind) -> str:
         ends = self._next.ends.get(kind)

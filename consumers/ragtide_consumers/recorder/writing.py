@@ -90,14 +90,14 @@ class FileWriter:
         """Abort the step that is being written, before its next entry; any thread may call it."""
         self._aborted = True
 
-    def write(self, step: int, found: Mapping[EntryKind, Sequence[Entry]]) -> WrittenFiles:
+    def write(self, step: int, entries_by_kind: Mapping[EntryKind, Sequence[Entry]]) -> WrittenFiles:
         """Write entries, and return the files. Files count once a manifest names them.
 
         All entries are decoded and redacted before the first file is written.
 
         Args:
             step: number of the manifest that will name the files.
-            found: new entries of each stream, in order.
+            entries_by_kind: new entries of each stream, in order.
 
         Raises:
             RedactionError: a text could not be redacted; nothing was written.
@@ -107,23 +107,24 @@ class FileWriter:
         places: defaultdict[_FilePlace, list[Any]] = defaultdict(list)
         redacted: Counter[_FilePlace] = Counter()
         withheld: Counter[EntryKind] = Counter()
-        for kind, entries in found.items():
+        for kind, entries in entries_by_kind.items():
             for entry in entries:
                 if self.copies.has(kind.value, entry):
                     continue
                 if self._aborted:
                     raise StepAbortedError("the step was aborted: its entries stay in Redis for the next recorder")
                 try:
-                    found_row = self._row(kind, entry)
+                    placed = self._place_row(kind, entry)
                 except NotRedactedError as error:
-                    found_row = self._withheld(kind, entry, error)
+                    placed = self._withhold(kind, entry, error)
                     withheld[kind] += 1
-                if found_row is not None:
-                    place, row, changed = found_row
+                if placed is not None:
+                    place, row, changed = placed
                     places[place].append(row)
                     redacted[place] += changed
         written = WrittenFiles(
-            tuple(self._file(step, place, rows, redacted[place]) for place, rows in places.items()), withheld=withheld
+            tuple(self._write_file(step, place, rows, redacted[place]) for place, rows in places.items()),
+            withheld=withheld,
         )
         for file in written.files:
             written.entries[file.kind] += file.count
@@ -131,13 +132,13 @@ class FileWriter:
             written.unreadable[file.kind] += file.count * file.unreadable
         return written
 
-    def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any, bool] | None:
+    def _place_row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any, bool] | None:
         # None for a session, because its turns are recorded.
         day = day_of(entry.entry_id)
         try:
             model = self._model(kind, entry)
         except InvalidEntryError as error:
-            return _FilePlace(kind, day, None), self._unreadable(kind, entry, error), False
+            return _FilePlace(kind, day, None), self._unreadable_row(kind, entry, error), False
         if isinstance(model, RagInteraction) and model.is_session:
             return None
         redacted = self._redaction.model(kind, entry.entry_id, model)
@@ -156,7 +157,7 @@ class FileWriter:
             return self._user_ids.with_pseudonym(model)
         return model
 
-    def _withheld(
+    def _withhold(
         self, kind: EntryKind, entry: Entry, error: NotRedactedError
     ) -> tuple[_FilePlace, dict[str, Any], bool]:
         # The row counts as unreadable, because a replay would score any text that replaced the withheld texts.
@@ -176,7 +177,7 @@ class FileWriter:
             row["fields"] = self._redaction.without_texts(kind, self._model(kind, entry))
         return _FilePlace(kind, day_of(entry.entry_id), None), row, False
 
-    def _unreadable(self, kind: EntryKind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
+    def _unreadable_row(self, kind: EntryKind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": error.reason.value}
         raw = raw_of(entry.fields)
         payload = self._redaction.unreadable(raw)
@@ -196,7 +197,7 @@ class FileWriter:
         included = {"payload", "payload_encoding", "size_bytes", "sha256"}
         return {**row, **dead_letter.model_dump(include=included, exclude_none=True)}
 
-    def _file(self, step: int, place: _FilePlace, rows: Sequence[Any], redacted: int) -> RecordedFile:
+    def _write_file(self, step: int, place: _FilePlace, rows: Sequence[Any], redacted: int) -> RecordedFile:
         unreadable = place.pipeline is None
         if unreadable:
             suffix, (data, unpacked) = json_lines.SUFFIX, _packed(json_lines.lines_of(rows))

@@ -77,7 +77,7 @@ def _email(text: str) -> tuple[str, int]:
     kept: list[str] = []
     done = 0
     for at in _AT.finditer(text):
-        first = _local_from(text, done, at.start())
+        first = _start_of_local_part(text, done, at.start())
         host = _HOST.match(text, at.end()) if first < at.start() else None
         if host is not None:
             kept += [text[done:first], "[email]"]
@@ -85,7 +85,7 @@ def _email(text: str) -> tuple[str, int]:
     return "".join([*kept, text[done:]]), len(kept) // 2
 
 
-def _local_from(text: str, first: int, end: int) -> int:
+def _start_of_local_part(text: str, first: int, end: int) -> int:
     # The search goes backwards, so it looks at no character twice.
     start, first = end, max(first, end - _LOCAL_CHARS)
     while start > first and (text[start - 1].isalnum() or text[start - 1] in _LOCAL_SIGNS):
@@ -96,9 +96,9 @@ def _local_from(text: str, first: int, end: int) -> int:
 def _card(text: str) -> tuple[str, int]:
     count = 0
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         nonlocal count
-        digits, at = found[0], 0
+        digits, at = match[0], 0
         kept: list[str] = []
         for group in _GROUP.finditer(digits):
             start = group.start()
@@ -115,9 +115,9 @@ def _card_end(text: str, start: int) -> int | None:
     if text[start] not in "23456":
         return None
     for form in _CARD_FORMS:
-        found = form.match(text, start)
-        if found is not None and luhn(found[0].replace(" ", "").replace("-", "")):
-            return found.end()
+        match = form.match(text, start)
+        if match is not None and luhn(match[0].replace(" ", "").replace("-", "")):
+            return match.end()
     return None
 
 

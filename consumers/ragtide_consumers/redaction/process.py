@@ -104,7 +104,7 @@ class RedactionProcess:
 
     def _ask(self, request: bytes) -> dict[str, Any]:
         self._go_on()
-        child = self._child or self._started()
+        child = self._child or self._start_child()
         child.send(request)
         if not child.answers(self._limit_s):
             self._end_child()
@@ -112,7 +112,7 @@ class RedactionProcess:
         reply: dict[str, Any] = from_json(child.receive())
         return reply
 
-    def _started(self) -> "_Child":
+    def _start_child(self) -> "_Child":
         try:
             self._child = child = _Child(self._patterns, self._function, self._limit_s)
             self._go_on()

@@ -132,9 +132,9 @@ class Redaction:
             RedactionError: the user's function failed. The message does not hold the text.
         """
         for name, find in self._patterns if has_digits(text) else self._of_words:
-            text, found = find(text)
-            if found:
-                self.counts[name] += found
+            text, n_matches = find(text)
+            if n_matches:
+                self.counts[name] += n_matches
         if self._function is None:
             return text
         try:
@@ -162,7 +162,7 @@ class Redaction:
         if not self.names or not _TEXTS[kind]:
             return model
         dumped = model.model_dump(include=set(_TEXTS[kind]))
-        redacted = self._asked({"fields": dumped})
+        redacted = self._ask({"fields": dumped})
         if redacted is None:
             return model
         try:
@@ -181,7 +181,7 @@ class Redaction:
         Raises:
             RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
         """
-        return value if not self.names else self._asked({"texts": value})
+        return value if not self.names else self._ask({"texts": value})
 
     def reasons(self, reasons: Mapping[_Key, str]) -> dict[_Key, str]:
         """Return a judge's reasons redacted, and then cut to `REASON_CHARS`: a judge may repeat any text in them.
@@ -194,8 +194,8 @@ class Redaction:
         there = {key: reason for key, reason in reasons.items() if reason.strip()}
         # Values alone, because their names may match a pattern.
         redacted = self.texts(list(there.values())) if there else []
-        found = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(there, redacted, strict=True)}
-        return {key: reason for key, reason in found.items() if reason}
+        kept = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(there, redacted, strict=True)}
+        return {key: reason for key, reason in kept.items() if reason}
 
     def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:
         """Return the fields of a model that hold no free text."""
@@ -216,7 +216,7 @@ class Redaction:
             text = payload.decode() if len(payload) <= ENTRY_MAX_BYTES else None
         except UnicodeDecodeError:
             text = None
-        redacted = None if text is None else self._asked({"payload": text})
+        redacted = None if text is None else self._ask({"payload": text})
         return None if redacted is None else to_json(redacted)
 
     def answer(self, request: Mapping[str, Any]) -> Any:
@@ -228,15 +228,15 @@ class Redaction:
             return self._all(request["texts"])
         if "payload" in request:
             try:
-                found: dict[str, Any] = self._all(read_json_object(request["payload"].encode()))
+                payload: dict[str, Any] = self._all(read_json_object(request["payload"].encode()))
             except InvalidEntryError:
                 return None
-            return found
+            return payload
         fields: Mapping[str, Any] = request["fields"]
         redacted = {name: self._field(name, value) for name, value in fields.items()}
         return {name: value for name, value in redacted.items() if value != fields[name]} or None
 
-    def _asked(self, request: dict[str, Any]) -> Any:
+    def _ask(self, request: dict[str, Any]) -> Any:
         if self._process is None:
             return self.answer(request)
         reply = self._process.ask(request)
@@ -283,44 +283,42 @@ def redact_with_sentences(
     Raises:
         RedactionError, NotRedactedError, RedactionAbortedError: the texts could not be redacted.
     """
-    whole = _with_sentences(interaction, sentences)
+    documents = tuple(
+        document.model_copy(update={"sentences": tuple(texts)})
+        for document, texts in zip(interaction.documents, sentences.documents, strict=True)
+    )
+    whole = interaction.model_copy(update={"documents": documents, "response_sentences": tuple(sentences.response)})
     redacted = redaction.model(EntryKind.INTERACTIONS, interaction.interaction_id, whole)
     if not isinstance(redacted, RagInteraction):  # never: the redaction of a model returns its type
         raise TypeError(f"redaction made {type(redacted).__name__} of an interaction")
     return _without_shared_places(whole, redacted)
 
 
-def _with_sentences(interaction: RagInteraction, sentences: CutInteraction) -> RagInteraction:
-    documents = tuple(
-        document.model_copy(update={"sentences": tuple(texts)})
-        for document, texts in zip(interaction.documents, sentences.documents, strict=True)
-    )
-    return interaction.model_copy(update={"documents": documents, "response_sentences": tuple(sentences.response)})
-
-
 def _without_shared_places(before: RagInteraction, after: RagInteraction) -> RagInteraction:
     documents = tuple(
-        new.model_copy(update={"sentences": None}) if _share(old.text, old.sentences, new.text, new.sentences) else new
+        new.model_copy(update={"sentences": None})
+        if _has_lost_places(old.text, old.sentences, new.text, new.sentences)
+        else new
         for old, new in zip(before.documents, after.documents, strict=True)
     )
     changed: dict[str, Any] = {"documents": documents}
-    if _share(before.response, before.response_sentences, after.response, after.response_sentences):
+    if _has_lost_places(before.response, before.response_sentences, after.response, after.response_sentences):
         changed["response_sentences"] = None
     return after.model_copy(update=changed)
 
 
-def _share(text: str, sentences: Sequence[str] | None, redacted: str, parts: Sequence[str] | None) -> bool:
+def _has_lost_places(text: str, sentences: Sequence[str] | None, redacted: str, parts: Sequence[str] | None) -> bool:
     if text == redacted and sentences == parts:  # most texts
         return False
-    return _stand_in(text, sentences or ()) and not _stand_in(redacted, parts or ())
+    return _are_in_order(text, sentences or ()) and not _are_in_order(redacted, parts or ())
 
 
-def _stand_in(text: str, sentences: Sequence[str]) -> bool:
+def _are_in_order(text: str, sentences: Sequence[str]) -> bool:
     letters, at = "".join(text.split()), 0
     for sentence in sentences:
         wanted = "".join(sentence.split())
-        found = letters.find(wanted, at)
-        if found < 0:
+        start = letters.find(wanted, at)
+        if start < 0:
             return False
-        at = found + len(wanted)
+        at = start + len(wanted)
     return True

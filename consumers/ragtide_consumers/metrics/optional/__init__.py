@@ -15,5 +15,5 @@ from ..custom import CustomMetric
 @cache
 def optional_metrics() -> Mapping[str, CustomMetric]:
     """Return the metric of every file here, by its qualified name."""
-    found = [import_module(f"{__name__}.{module.name}").METRIC for module in iter_modules(__path__)]
-    return {metric.definition.name: metric for metric in found}
+    metrics = [import_module(f"{__name__}.{module.name}").METRIC for module in iter_modules(__path__)]
+    return {metric.definition.name: metric for metric in metrics}

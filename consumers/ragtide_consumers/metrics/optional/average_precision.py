@@ -34,13 +34,13 @@ def of_labels(interaction: RagInteraction, labels: Sequence[Labels]) -> float | 
     nothing = nothing_to_label(interaction)
     if nothing is not None:
         return nothing
-    found = next((item for item in labels if isinstance(item, SentenceLabels)), None)
-    if found is None:
+    sentence_labels = next((item for item in labels if isinstance(item, SentenceLabels)), None)
+    if sentence_labels is None:
         return AbsentReason.NOT_LABELED
-    if found.relevant is None:
+    if sentence_labels.relevant is None:
         return AbsentReason.INCOMPLETE_LABELS
-    known = None if found.document_keys is None else frozenset(normalize_keys(found.document_keys))
-    keys = [key for key in normalize_keys(found.relevant) if known is None or key in known]
+    known = None if sentence_labels.document_keys is None else frozenset(normalize_keys(sentence_labels.document_keys))
+    keys = [key for key in normalize_keys(sentence_labels.relevant) if known is None or key in known]
     documents = {int(match[1]) for key in keys if (match := _DOCUMENT.fullmatch(key)) is not None}
     value = average_precision([index in documents for index in range(len(interaction.documents))])
     return AbsentReason.NO_RELEVANT_SENTENCES if value is None else value
