@@ -102,14 +102,14 @@ class Evaluator:
         )
 
 
-def evaluator_of(settings: EvaluatorSettings, labeler: Labeler, asked: Labeler) -> Evaluator:
+def evaluator_of(settings: EvaluatorSettings, labeler: Labeler, bare: Labeler) -> Evaluator:
     """Return an evaluator.
 
     Args:
         labeler: that is called, with custom metrics.
-        asked: the same labeler without them.
+        bare: the same labeler without them.
     """
-    labelers = asked.labelers if isinstance(asked, CascadeLabeler) else (asked,)
+    labelers = bare.labelers if isinstance(bare, CascadeLabeler) else (bare,)
     outage = LabelerOutage(
         f"{settings.name} ({labeler.name})", "only interactions that it scores wait, and none is lost"
     )

@@ -39,7 +39,7 @@ _ONLY_OF_ANSWERS: Final[Mapping[str, object]] = {
 
 def metric_event(
     interaction: RagInteraction,
-    asked: LabelerId,
+    called: LabelerId,
     labeling: Labeling,
     *,
     labeled_at: datetime,
@@ -51,7 +51,7 @@ def metric_event(
 
     Args:
         interaction: that was labeled.
-        asked: id of the labeler that was called; the labeling names another labeler if that gave the labels.
+        called: id of the labeler that was called; the labeling names another labeler if that gave the labels.
         labeling: the scores.
         labeled_at: time of labeling.
         latency_s: duration of labeling.
@@ -61,7 +61,7 @@ def metric_event(
     Raises:
         pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
     """
-    by = labeling.by or asked
+    by = labeling.by or called
     if interaction.is_session:  # it is no interaction of the traffic: it has no outcome, usage, steps and covariates
         interaction, covariates = interaction.model_copy(update=_ONLY_OF_ANSWERS), ()
     steps = step_scores(interaction, labeling.labels, labeling.absent)

@@ -15,7 +15,7 @@ from ragtide_schemas import METRICS, ClaimLabels, Entailment, RagInteraction, Se
 
 from ..metrics.ragchecker import RAGCHECKER, ragchecker_metrics
 from ..metrics.scores import AbsentReason, nothing_to_label
-from ..metrics.trace import TRACE, of_refusal, trace_metrics
+from ..metrics.trace import TRACE, trace_metrics, withhold_support
 from ..text.marks import readable
 from ..text.sentences import SPLITTER_ID, CutInteraction, cut, split_sentences
 from ..text.splitting import pieces
@@ -144,7 +144,7 @@ class NliLabeler:
             response_keys=keys,
         )
         metrics = trace_metrics(support, profile=self._profile)
-        scores, absent = (of_refusal(metrics) if sentences.refuses else metrics).by_qualified_name(TRACE)
+        scores, absent = (withhold_support(metrics) if sentences.refuses else metrics).by_qualified_name(TRACE)
         absent = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()

@@ -89,20 +89,20 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     return check_labeler(labeler, origin)
 
 
-def check_labeler(made: object, origin: str) -> Labeler:
+def check_labeler(candidate: object, origin: str) -> Labeler:
     """Return an object as a labeler.
 
     Args:
-        made: the object.
+        candidate: the object.
 
     Raises:
         ConfigurationError: it lacks a part of a labeler.
     """
-    missing = [part for part in ("name", "version", "profile", "label") if not hasattr(made, part)]
-    if missing or isinstance(made, type):
+    missing = [part for part in ("name", "version", "profile", "label") if not hasattr(candidate, part)]
+    if missing or isinstance(candidate, type):
         lacks = f"has no {', '.join(missing)}" if missing else "is a class, not an object"
         raise ConfigurationError(f"{origin} {lacks}: a labeler has a name, a version, a profile and label()")
-    return cast("Labeler", made)
+    return cast("Labeler", candidate)
 
 
 def _call_factory(factory: Any, settings: Settings, services: Services) -> Any:

@@ -140,8 +140,8 @@ async def _evaluators(
             except ConfigurationError as error:
                 raise ConfigurationError(f"evaluator {evaluator.name}: {error}") from None
             built.append((own, labeler))
-        asked = labeler.labeler if isinstance(labeler, WithMetrics) else labeler
-        evaluators.append(evaluator_of(evaluator, labeler, asked))
+        bare = labeler.labeler if isinstance(labeler, WithMetrics) else labeler
+        evaluators.append(evaluator_of(evaluator, labeler, bare))
     none: Labeler = NoLabeler()
     return EvaluatorSet(evaluators, WithMetrics(none, metrics) if metrics else none, wait=True)
 

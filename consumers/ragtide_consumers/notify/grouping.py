@@ -257,7 +257,7 @@ def with_sent(group: NotificationGroup, message: DueMessage, now_ms: int, sent_a
     if message.status == "firing":
         update |= {"last_sent_ms": now_ms, "repeat": group.repeat + 1 if message.is_repeat else 0}
     group = group.model_copy(update=update)
-    return group if message.is_repeat else _without_first(group, message, was_sent=True)
+    return group if message.is_repeat else _drop_first(group, message, was_sent=True)
 
 
 def without_message(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
@@ -265,10 +265,10 @@ def without_message(group: NotificationGroup, message: DueMessage, now_ms: int) 
     group = group.model_copy(update={"tries": 0, "retry_ms": 0, "answer": ""})
     if message.is_repeat:
         return group.model_copy(update={"last_sent_ms": now_ms})
-    return _without_first(group, message, was_sent=False)
+    return _drop_first(group, message, was_sent=False)
 
 
-def _without_first(group: NotificationGroup, message: DueMessage, *, was_sent: bool) -> NotificationGroup:
+def _drop_first(group: NotificationGroup, message: DueMessage, *, was_sent: bool) -> NotificationGroup:
     members = dict(group.members)
     for alert_id in message.alert_ids:
         member = members.pop(alert_id, None)

@@ -169,9 +169,9 @@ class NotifySession:
         streams: dict[Any, Any] = {self._streams.alerts: start}
         reply: Any = await self._redis.xreadgroup(NOTIFY_GROUP, CONSUMER, streams, count=READ, block=block_ms)
         read = [Entry(entry_id.decode(), fields or {}) for _, entries in reply or [] for entry_id, fields in entries]
-        return await self._with_skipped(read)
+        return await self._add_skipped(read)
 
-    async def _with_skipped(self, read: list[Entry]) -> list[Entry]:
+    async def _add_skipped(self, read: list[Entry]) -> list[Entry]:
         """Return entries with those before them that the group has skipped, because another client set it forward."""
         position = self._store.position
         if position is None:

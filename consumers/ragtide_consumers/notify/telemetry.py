@@ -75,7 +75,7 @@ class NotifyTelemetry(OwnerTelemetry):
 
     def _show(self) -> None:
         for name in self._destinations:
-            found = [waiting for (_, destination), waiting in self._waiting.items() if destination == name]
-            oldest = min((since for _, since in found if since is not None), default=None)
-            self._size.labels(name).set(sum(n for n, _ in found))
+            waits = [waiting for (_, destination), waiting in self._waiting.items() if destination == name]
+            oldest = min((since for _, since in waits if since is not None), default=None)
+            self._size.labels(name).set(sum(n for n, _ in waits))
             self._oldest.labels(name).set(0 if oldest is None else max(time() - oldest / 1000, 0))

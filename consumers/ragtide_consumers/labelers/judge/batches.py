@@ -162,7 +162,14 @@ class JudgeBatches:
             await self._client.account.settle(opened.reservation, cost_usd)
             self._forget(opened)
             if batch.status in ("failed", "cancelled"):
-                raise BatchError(self._ended_badly(batch, result))
+                errors = getattr(batch.errors, "data", None) or []
+                said = self._client.clean("; ".join(str(error.message) for error in errors[:3]))[:300]
+                reason = f" ({said})" if said else ""
+                ended = "failed" if batch.status == "failed" else "was cancelled"
+                raise BatchError(
+                    f"batch {batch.id} {ended}{reason}: {result.stored:,} answers are stored; correct the cause and "
+                    "give the same command again, or use ordinary calls"
+                )
         return result
 
     async def begin(self, requests: Sequence[BatchRequest]) -> int:
@@ -205,7 +212,7 @@ class JudgeBatches:
                 # Once: a request that is sent again after a lost connection could make a second batch.
                 once = self._endpoint.with_options(max_retries=0)
                 file = await once.files.create(file=("requests.jsonl", b"".join(lines)), purpose="batch")
-                made = await once.batches.create(
+                created = await once.batches.create(
                     input_file_id=file.id, endpoint=ENDPOINT, completion_window="24h", metadata={MARK: digest}
                 )
             except openai.APIStatusError:
@@ -213,7 +220,7 @@ class JudgeBatches:
                 await self._client.account.settle(batch.reservation, 0.0)
                 self._forget(batch)
                 raise
-        self._remember(batch.model_copy(update={"id": made.id}))
+        self._remember(batch.model_copy(update={"id": created.id}))
         return len(taken)
 
     async def _find(self, opened: OpenBatch) -> Any:
@@ -263,15 +270,6 @@ class JudgeBatches:
                     rest, skips = b"", True
         if not skips and (entry := _object(rest)) is not None:
             yield entry
-
-    def _ended_badly(self, batch: Any, result: BatchResult) -> str:
-        errors = getattr(batch.errors, "data", None) or []
-        said = self._client.clean("; ".join(str(error.message) for error in errors[:3]))[:300]
-        reason = f" ({said})" if said else ""
-        return (
-            f"batch {batch.id} {'failed' if batch.status == 'failed' else 'was cancelled'}{reason}: {result.stored:,} "
-            "answers are stored; correct the cause and give the same command again, or use ordinary calls"
-        )
 
     @contextmanager
     def _explaining_errors(self) -> Iterator[None]:

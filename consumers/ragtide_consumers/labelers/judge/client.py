@@ -72,8 +72,8 @@ class JudgeClient:
         if judge.model is None:
             raise ConfigurationError("judge.model is not set: name the model, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini")
         base_url = judge.base_url or os.environ.get("OPENAI_BASE_URL")
-        given = judge.api_key.get_secret_value() if judge.api_key else os.environ.get("OPENAI_API_KEY")
-        if not given and base_url is None:
+        key = judge.api_key.get_secret_value() if judge.api_key else os.environ.get("OPENAI_API_KEY")
+        if not key and base_url is None:
             raise ConfigurationError(
                 "the judge has no key: set OPENAI_API_KEY or RAGTIDE_JUDGE_API_KEY, or RAGTIDE_JUDGE_BASE_URL for "
                 "an endpoint that needs none"
@@ -81,10 +81,10 @@ class JudgeClient:
         self.settings = judge
         self.variant = variant_of(judge)
         """Variant of the prompts."""
-        self._given_key = given
+        self._given_key = key
         address = base_url or OPENAI_URL
         self._base_url = address if address.endswith("/") else f"{address}/"
-        self._poster = Poster(f"{self._base_url}chat/completions", _headers(self._base_url, given))
+        self._poster = Poster(f"{self._base_url}chat/completions", _headers(self._base_url, key))
         self._dialect = Dialect(judge, urlsplit(self._base_url).hostname or "")
         self._price = price_of(judge)
         if judge.spend_is_limited and self._price is None:
@@ -96,7 +96,7 @@ class JudgeClient:
             name="judge",
             model=judge.model,
             subject="the judge",
-            secret=given or "",
+            secret=key or "",
             refused=AbsentReason.JUDGE_REFUSED,
             unusable=AbsentReason.JUDGE_UNUSABLE,
         )
@@ -274,9 +274,9 @@ class JudgeClient:
             return self.settings.context_tokens
         room = dialect.window - dialect.reserved_answer - dialect.tokens(_prompt_tokens(prompt(), ()))
         if room < SMALLEST_BUDGET:
-            of = "judge.window_tokens" if self.settings.window_tokens else "the endpoint"
+            source = "judge.window_tokens" if self.settings.window_tokens else "the endpoint"
             raise ContextTooLong(
-                f"question, response and rules leave {max(room, 0):,} of the {dialect.window:,} tokens of {of} for "
+                f"question, response and rules leave {max(room, 0):,} of the {dialect.window:,} tokens of {source} for "
                 'documents: set judge.prompt to "short" or "keys", or judge.window_tokens if the model takes more'
             )
         # As many tokens by estimate as take this room by the endpoint's count.

@@ -149,9 +149,9 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
     faults: dict[str, str] = {}
     for place, criterion in enumerate(asked):
         key = key_of(place)
-        given = entries.get(key.casefold(), [])
-        read = [_answer(criterion, entry) for entry in given]
-        if not given:
+        own_entries = entries.get(key.casefold(), [])
+        read = [_answer(criterion, entry) for entry in own_entries]
+        if not own_entries:
             faults[criterion.metric] = f"criterion {key} has no answer"
         elif None in read:
             possible = ", ".join(map(repr, possible_answers(criterion)))
@@ -160,8 +160,8 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
             faults[criterion.metric] = f"criterion {key} has two answers that differ"
         else:
             answers[criterion.metric] = str(read[0])
-            repairs.counters["duplicate_keys"] += len(given) - 1
-            if reason := bounded(_field(given[0], "reason")):
+            repairs.counters["duplicate_keys"] += len(own_entries) - 1
+            if reason := bounded(_field(own_entries[0], "reason")):
                 reasons[criterion.metric] = reason
     missing = [criterion.metric for place, criterion in enumerate(asked) if key_of(place).casefold() not in entries]
     return CriteriaReading(answers, reasons, faults, missing)

@@ -77,9 +77,9 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
         said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
     if not said:
         return None
-    told = as_json(said)
-    by_words = 404 if _NO_MODEL.search(told[:2000]) else 502  # Ollama names no status
-    return NoCompletion(next((status for part in said if (status := _status(part)) is not None), by_words), told)
+    text = as_json(said)
+    by_words = 404 if _NO_MODEL.search(text[:2000]) else 502  # Ollama names no status
+    return NoCompletion(next((status for part in said if (status := _status(part)) is not None), by_words), text)
 
 
 def _is_error(value: object) -> bool:

@@ -19,7 +19,7 @@ from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
 from ...metrics.ragchecker import ragchecker_metrics
 from ...metrics.scores import AbsentReason, nothing_to_label
-from ...metrics.trace import SENTENCES, of_refusal, trace_metrics
+from ...metrics.trace import SENTENCES, trace_metrics, withhold_support
 from ...redaction.process import NotRedactedError, RedactionError
 from ...redaction.redaction import Redaction
 from ...text.sentences import SPLITTER_ID, CutInteraction
@@ -206,7 +206,7 @@ class JudgeLabeler:
         if isinstance(labels, SentenceLabels):
             result = trace_metrics(labels, profile=self._profiles["trace"])
             if question.sentences.refuses:
-                result = of_refusal(result)
+                result = withhold_support(result)
         else:
             result = ragchecker_metrics(labels, profile=self._profiles["ragchecker"])
         usage.counters["dropped_keys"] += result.dropped_keys

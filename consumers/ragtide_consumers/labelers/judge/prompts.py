@@ -335,7 +335,11 @@ def _prompt(
     data = "\n\n".join([*sections, REMINDER[language]])
     schema, form = _schema(name, variant), _form(name, variant, language)
     if criteria:
-        schema = _schema_with(schema, criteria, variant)
+        entries: dict[str, Schema] = {}
+        for criterion_key, answers in _answers_by_key(criteria).items():
+            answer: Schema = {"type": "string", "enum": list(answers)}
+            entries[criterion_key] = _object(reason=_TEXT, answer=answer) if variant == "full" else answer
+        schema = _object(**schema["properties"], criteria=_object(**entries))
         form = "" if variant == "keys" else f"{_FORM[language]}\n{_encode(schema)}"
     return Prompt(
         name, text, data, schema, form, language,
@@ -352,14 +356,6 @@ def _schema(name: str, variant: Variant) -> Schema:
     if name == "trace" and variant != "full":
         return BARE_TRACE_SCHEMA if variant == "bare" else SHORT_TRACE_SCHEMA
     return {"trace": TRACE_SCHEMA, "claims": CLAIMS_SCHEMA, "verdicts": VERDICTS_SCHEMA, "criteria": _object()}[name]
-
-
-def _schema_with(schema: Schema, criteria: Sequence[Criterion], variant: Variant) -> Schema:
-    entries: dict[str, Schema] = {}
-    for key, answers in _answers_by_key(criteria).items():
-        answer: Schema = {"type": "string", "enum": list(answers)}
-        entries[key] = _object(reason=_TEXT, answer=answer) if variant == "full" else answer
-    return _object(**schema["properties"], criteria=_object(**entries))
 
 
 @cache

@@ -78,8 +78,8 @@ async def ask_until_usable(
     corrections: list[Message] = []
     fault = "earlier tries of this interaction had no usable answer"
     cut_off = raised = False
-    for asked in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
-        if asked:
+    for attempt in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
+        if attempt:
             usage.counters["judge_repairs"] += 1
         usable = read.usable if counts_failures else lambda _: True
         answer = await client.ask(prompt, usage, corrections, usable=usable, raised=raised)
@@ -98,15 +98,15 @@ async def ask_until_usable(
             fault = _fault_of_limit(answer, limit, client.settings.answer_tokens)
             raises = limit is not None and limit < (client.answer_limit(prompt, raised=True) or 0)
             # A limit that thoughts used up is not paid again, and no limit is paid three times.
-            if cut_off or asked == client.settings.repairs or not (raises or answer.text.strip()):
+            if cut_off or attempt == client.settings.repairs or not (raises or answer.text.strip()):
                 if log_limit.due():  # an error: only another setting or model helps, and `score` shows errors alone
                     log.error("an answer of the judge was cut off", model=client.settings.model, because=fault)
                 break
             cut_off, raised = True, raises
-        shown = "; ".join(reading.complaints[:COMPLAINTS_SHOWN])
+        faults = "; ".join(reading.complaints[:COMPLAINTS_SHOWN])
         corrections = [
             {"role": "assistant", "content": answer.text[:SHOWN_CHARS] or "(empty)"},
-            {"role": "user", "content": _AGAIN[prompt.language].format(complaints=shown)},
+            {"role": "user", "content": _AGAIN[prompt.language].format(complaints=faults)},
         ]
         if cut_off and not answer.text.strip():  # there is nothing to correct
             corrections = []

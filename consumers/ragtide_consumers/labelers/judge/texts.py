@@ -106,19 +106,19 @@ def conversation_of(session: RagInteraction) -> KeyedTexts:
     So a conversation whose first turns are left out does not begin with `T1Q`. The last turn is always there.
     """
     turns = [(turn.question, turn.response) for turn in session.history or ()]
-    shown = _last_texts([*turns, (session.question, session.response)], SESSION_CHARS)
-    return _keyed(shown, first=1 + turns_not_shown(session) + len(turns) + 1 - len(shown))
+    last_turns = _last_texts([*turns, (session.question, session.response)], SESSION_CHARS)
+    return _keyed(last_turns, first=1 + turns_not_shown(session) + len(turns) + 1 - len(last_turns))
 
 
 def _last_texts(turns: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
-    shown: list[tuple[str, str]] = []
+    last_texts: list[tuple[str, str]] = []
     for turn in reversed(turns):
         texts = _shortened(turn[0]), _shortened(turn[1])
         most -= sum(map(len, texts))
         if most < 0:
             break
-        shown.insert(0, texts)
-    return shown
+        last_texts.insert(0, texts)
+    return last_texts
 
 
 def _keyed(turns: Sequence[tuple[str, str]], first: int = 1) -> KeyedTexts:

@@ -73,7 +73,9 @@ def missing_numbers(sentences: Sequence[str], question: str, documents: Sequence
         for texts in ([question], *documents):
             if unknown.isdisjoint(_SPELLED):
                 break
-            unknown -= _numbers_in_words(" ".join(texts).lower(), unknown)
+            low = " ".join(texts).lower()
+            words = [word for number in unknown for word in _SPELLED.get(number, ()) if word in low]
+            unknown -= frozenset([_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)])
     return [len(numbers & unknown) for numbers in stated]
 
 
@@ -91,11 +93,6 @@ def _numbers_in_digits(text: str) -> list[str]:
         # Most text has few digits, and a pattern passes all else slowly.
         text = " ".join(text.encode().translate(_OF_NUMBERS).decode().split())
     return [number.translate(_NO_SEPARATORS) for number in _DIGITS.findall(text)]
-
-
-def _numbers_in_words(low: str, numbers: frozenset[str]) -> frozenset[str]:
-    words = [word for number in numbers for word in _SPELLED.get(number, ()) if word in low]
-    return frozenset([_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)])
 
 
 def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:

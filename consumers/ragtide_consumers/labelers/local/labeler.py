@@ -20,7 +20,14 @@ from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.metric_definitions import MATCH
 
 from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
-from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
+from ...metrics.trace import (
+    TOGETHERNESS,
+    TRACE,
+    all_absent,
+    expected_trace_metrics,
+    withhold_relevance,
+    withhold_support,
+)
 from ...text.languages import evident_by_words, language_of
 from ...text.letters import plain_letters
 from ...text.reasoning import without_thoughts
@@ -109,7 +116,7 @@ class LocalLabeler:
             similar = await self._similarity.inputs(await asyncio.to_thread(cut, interaction))
         if similar is None:
             too_long = Labeling(*all_absent(AbsentReason.TOO_LONG).by_qualified_name(TRACE))
-            return self._with_criteria(interaction, _Scored(too_long, AbsentReason.TOO_LONG), ())
+            return self._add_criteria(interaction, _Scored(too_long, AbsentReason.TOO_LONG), ())
         if characters(interaction) <= HEAVY_CHARS:
             return self.label_now(interaction, similar)
         label = partial(self.label_now, interaction, similar)
@@ -138,7 +145,7 @@ class LocalLabeler:
             similarity: of the interaction, if the correction needs it.
         """
         interaction = without_thoughts(interaction)
-        return self._with_criteria(interaction, self._score(interaction, similarity), similarity)
+        return self._add_criteria(interaction, self._score(interaction, similarity), similarity)
 
     def _score(self, interaction: RagInteraction, similarity: Sequence[float]) -> "_Scored":
         nothing = nothing_to_label(interaction)
@@ -158,14 +165,14 @@ class LocalLabeler:
         labels = shipped if self._correction is None else self._correction.applied(features, shipped, similarity)
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
         if match is AbsentReason.LANGUAGE_NOT_SUPPORTED:
-            expected = without_relevance(expected, match)
-        published = _published(of_refusal(expected) if sentences.refuses else expected, match)
+            expected = withhold_relevance(expected, match)
+        published = _published(withhold_support(expected) if sentences.refuses else expected, match)
         labeling = Labeling(*published, labels=(labels,), splitter=sentences.splitter)
         if not shipped.relevant:
             return _Scored(labeling, AbsentReason.NO_DOCUMENT_SENTENCES)
         return _Scored(labeling, proxy_inputs(interaction, sentences, features, shipped) if self._proxies else ())
 
-    def _with_criteria(self, interaction: RagInteraction, scored: "_Scored", similarity: Sequence[float]) -> Labeling:
+    def _add_criteria(self, interaction: RagInteraction, scored: "_Scored", similarity: Sequence[float]) -> Labeling:
         """Return the labeling with the scores of the criteria that have a proxy."""
         labeling, inputs = scored
         if not (self._proxies and self._criteria):

@@ -35,11 +35,11 @@ TOPIC: Final = "topic"
 LOGISTIC: Final = {**LABELS, TOPIC: TOPIC_FEATURES}
 """Features of each probability of a sentence or a document."""
 
-_OF = ("mean", "most", "least")
+_STATISTICS = ("mean", "most", "least")
 
 SUMMARY_FEATURES: Final = (
-    *(f"{of} document {name}" for of in _OF for name in ("relevant", "utilized", *DOCUMENT_FEATURES[1:])),
-    *(f"{of} response {name}" for of in _OF for name in ("supported", *RESPONSE_FEATURES[1:])),
+    *(f"{kind} document {name}" for kind in _STATISTICS for name in ("relevant", "utilized", *DOCUMENT_FEATURES[1:])),
+    *(f"{kind} response {name}" for kind in _STATISTICS for name in ("supported", *RESPONSE_FEATURES[1:])),
 )
 """Features of a whole interaction: its sentences' probabilities and features, summarized."""
 
@@ -136,5 +136,5 @@ def summary_features(
 def _parts(rows: Floats) -> Sequence[Floats]:
     n = rows.shape[1]
     if not n:
-        return [np.zeros(len(_OF) * len(rows))]
+        return [np.zeros(len(_STATISTICS) * len(rows))]
     return np.add.reduce(rows, axis=1) / n, np.maximum.reduce(rows, axis=1), np.minimum.reduce(rows, axis=1)

@@ -98,7 +98,14 @@ def model_files(
         raise ConfigurationError(f"{name} has no {file}{_advice_on_pickles(place)}")
     if onnx.suffix != ".onnx" or _is_no_protobuf(onnx) or not onnx.stat().st_size:
         raise ConfigurationError(f"{name}: {_why_not(onnx)}")
-    config = _config(place, name)
+    if not (place / "config.json").is_file():
+        raise ConfigurationError(f"{name} has no config.json: copy it from the model's repository")
+    config = parse_json(place, "config.json", ModelConfig, name)
+    if config.auto_map:
+        raise ConfigurationError(
+            f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
+            "standard architecture"
+        )
     tokenizer = place / "tokenizer.json"
     if not tokenizer.is_file():
         raise ConfigurationError(
@@ -139,18 +146,6 @@ def _advice_on_pickles(folder: Path) -> str:
     if not pickles:
         return ": export the model to ONNX into that folder, or correct the file's name"
     return f", only {pickles[0]}, which may be a pickle and can run code: export the model to ONNX"
-
-
-def _config(folder: Path, name: str) -> ModelConfig:
-    if not (folder / "config.json").is_file():
-        raise ConfigurationError(f"{name} has no config.json: copy it from the model's repository")
-    config = parse_json(folder, "config.json", ModelConfig, name)
-    if config.auto_map:
-        raise ConfigurationError(
-            f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
-            "standard architecture"
-        )
-    return config
 
 
 def parse_json(folder: Path, file: str, model: type[_Parsed], name: str) -> _Parsed:

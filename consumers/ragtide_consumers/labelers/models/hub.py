@@ -121,7 +121,12 @@ async def download(model: HubModel, settings: ModelsSettings, cache: Path, setti
             )
             record = {"model": model.folder, "digest": files.digest}
             (partial / RECORD).write_text(json.dumps(record), encoding="utf-8")
-            _move(partial, folder)
+            try:
+                os.replace(partial, folder)  # noqa: PTH105 - Path.replace is the same
+            except OSError:
+                # Another process was faster, or an earlier one ended in the middle of this.
+                if not (folder / RECORD).is_file():
+                    raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         log.info("model downloaded", repository=model.repository, commit=model.commit, folder=str(folder))
@@ -152,15 +157,6 @@ def _new_folder(cache: Path) -> Path:
             if time.time() - newest > ABANDONED_S:
                 shutil.rmtree(left, ignore_errors=True)
     return Path(mkdtemp(prefix=PARTIAL, dir=cache))
-
-
-def _move(partial: Path, folder: Path) -> None:
-    try:
-        os.replace(partial, folder)  # noqa: PTH105 - Path.replace is the same
-    except OSError:
-        # Another process was faster, or an earlier one ended in the middle of this.
-        if not (folder / RECORD).is_file():
-            raise
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from ragtide_schemas import RagInteraction, SentenceLabels, UnsupportedSpan
 from ragtide_schemas.metric_definitions import SIMILARITY, SIMILARITY_MATCH, SIMILARITY_SUPPORT
 
 from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
-from ...metrics.trace import TRACE, all_absent, of_refusal, trace_metrics
+from ...metrics.trace import TRACE, all_absent, trace_metrics, withhold_support
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
 from .loading import LoadedModels
@@ -116,7 +116,7 @@ class ModelLabeler:
             metrics = _expected_metrics(supported, relevant)
         else:
             metrics = trace_metrics(labels, profile=self.profile)
-        scores, absent = (of_refusal(metrics) if sentences.refuses else metrics).by_qualified_name(TRACE)
+        scores, absent = (withhold_support(metrics) if sentences.refuses else metrics).by_qualified_name(TRACE)
         reasons = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()

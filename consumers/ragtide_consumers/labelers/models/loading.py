@@ -227,13 +227,13 @@ RELEVANT: Final[Mapping[str, bool]] = {
 
 
 def positive_labels(
-    labels: Sequence[str], given: Mapping[str, str], known: Mapping[str, bool], *, setting: str, model: str
+    labels: Sequence[str], meaning_of_label: Mapping[str, str], known: Mapping[str, bool], *, setting: str, model: str
 ) -> tuple[int, ...]:
     """Return the indexes of the positive labels: supported, or relevant.
 
     Args:
         labels: names of the model's labels. A single label is positive.
-        given: meaning by label, from the setting; it replaces the names' own meaning.
+        meaning_of_label: from the setting; it replaces the names' own meaning.
         known: meaning by name.
         setting: its name, for messages.
 
@@ -243,14 +243,14 @@ def positive_labels(
     >>> positive_labels(["contradiction", "entailment"], {}, SUPPORTED, setting="support_labels", model="m")
     (1,)
     """
-    strange = sorted(given.keys() - set(labels))
+    strange = sorted(meaning_of_label.keys() - set(labels))
     if strange:
         raise ConfigurationError(
             f"models.{setting} names the label {strange[0]}, and {model} has {', '.join(labels)}: correct the setting"
         )
     if len(labels) == 1:
         return (0,)
-    meanings = {label: known.get(given.get(label, label).lower()) for label in labels}
+    meanings = {label: known.get(meaning_of_label.get(label, label).lower()) for label in labels}
     unknown = [label for label, meaning in meanings.items() if meaning is None]
     if unknown:
         raise ConfigurationError(

@@ -131,10 +131,10 @@ class Coalesced(Generic[Asked, Given]):
         self._waiting: list[tuple[Asked, asyncio.Future[Given]]] = []
         self._asking: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, asked: Asked) -> Given:
+    async def __call__(self, item: Asked) -> Given:
         """Return the result for one item."""
         future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
-        self._waiting.append((asked, future))
+        self._waiting.append((item, future))
         if len(self._waiting) == 1:
             task = asyncio.create_task(self._ask_together())
             self._asking.add(task)
@@ -144,7 +144,7 @@ class Coalesced(Generic[Asked, Given]):
     async def _ask_together(self) -> None:
         waiting, self._waiting = self._waiting, []
         try:
-            answers = await self._ask([asked for asked, _ in waiting])
+            answers = await self._ask([item for item, _ in waiting])
         except Exception as error:  # noqa: BLE001 - every task that asked gets the error
             for _, future in waiting:
                 if not future.done():

@@ -90,7 +90,11 @@ class StateReporter:
             state = self._state()
             if state != written or since_s >= WRITE_S:
                 try:
-                    await self._write(state)
+                    async with self._redis.pipeline(transaction=False) as pipe:
+                        pipe.set(self._own, json.dumps(asdict(state)), ex=EXPIRES_S)
+                        pipe.sadd(self._set, self._process)
+                        pipe.expire(self._set, 86_400)
+                        await pipe.execute()
                     if not pruned:
                         await self._remove_expired()
                     written, since_s, pruned = state, 0.0, True
@@ -104,13 +108,6 @@ class StateReporter:
             await self._counts.write()
         except RedisError as error:
             log.debug("an endpoint's counts could not be written", error=str(error))
-
-    async def _write(self, state: EndpointState) -> None:
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.set(self._own, json.dumps(asdict(state)), ex=EXPIRES_S)
-            pipe.sadd(self._set, self._process)
-            pipe.expire(self._set, 86_400)
-            await pipe.execute()
 
     async def _remove_expired(self) -> None:
         names = [name.decode() for name in cast("set[bytes]", await self._redis.smembers(self._set))]

@@ -26,7 +26,7 @@ from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
 
-from ..messages import LinkedAnswer, NotificationText, message_text
+from ..messages import NotificationText, message_text
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import SHOWN_CHARS, mask, secrets_of
@@ -183,14 +183,13 @@ def html_of(text: NotificationText) -> str:
     )
     parts = [f"<h2>{html.escape(text.title)}</h2>"]
     parts += [f"<p>{html.escape(sentence)}</p>" for sentence in text.sentences]
-    parts += [f"<p>{_answer_of(answer)}</p>" for answer in text.answers]
+    parts += [
+        f'<p><a href="{html.escape(answer.link)}">{html.escape(answer.label)}</a>{html.escape(answer.because)}</p>'
+        for answer in text.answers
+    ]
     parts += [f"<table>{rows}</table>"] if rows else []
     parts += [f'<p><a href="{html.escape(text.link)}">{html.escape(text.link_name)}</a></p>'] if text.link else []
     return f"<!doctype html><html><body>{''.join(parts)}</body></html>\n"
-
-
-def _answer_of(answer: LinkedAnswer) -> str:
-    return f'<a href="{html.escape(answer.link)}">{html.escape(answer.label)}</a>{html.escape(answer.because)}'
 
 
 class _MailConnection:

@@ -144,7 +144,12 @@ class HttpDestination(ABC):
         body, received = to_json(request.body), bytearray()
         headers = {"content-type": request.content_type, **request.headers, **self.signature_headers(request, body)}
         status, answered = 0, {}
-        proxy = self._proxy_of(request)
+        try:
+            proxy = proxy_of(request.url)
+        except ConfigurationError as error:
+            raise TryLater(f"{self.name} is not reached: {error}") from None
+        except ValueError:
+            raise Refused(f"{self.name} has an address that cannot be used: correct its url") from None
         try:
             async with (
                 asyncio.timeout(self.timeout_s),
@@ -167,14 +172,6 @@ class HttpDestination(ABC):
         answer = HttpAnswer(status, {name.lower(): value for name, value in answered.items()}, bytes(received))
         self._check_status(answer, proxy)
         return answer
-
-    def _proxy_of(self, request: HttpRequest) -> Proxy | None:
-        try:
-            return proxy_of(request.url)
-        except ConfigurationError as error:
-            raise TryLater(f"{self.name} is not reached: {error}") from None
-        except ValueError:
-            raise Refused(f"{self.name} has an address that cannot be used: correct its url") from None
 
     def signature_headers(self, request: HttpRequest, body: bytes) -> dict[str, str]:
         """Return headers that depend on the bytes of the body, such as a signature."""

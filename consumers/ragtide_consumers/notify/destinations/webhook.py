@@ -80,7 +80,7 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
     happened = {"resolved": alert.resolved_at, "explained": alert.explained_at}.get(alert.status)
     text = text_of(alert, notification)
     # A diagnosis that is held back, because there is too little data, is held back everywhere.
-    shown = alert.model_copy(update={"diagnosis": text.diagnosis})
+    explained = alert.model_copy(update={"diagnosis": text.diagnosis})
     event: dict[str, object] = {
         "specversion": "1.0",
         "type": f"io.ragtide.alert.{status}",
@@ -90,7 +90,7 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
         "subject": alert.pipeline,
         "datacontenttype": "application/json",
         "dataschema": f"urn:ragtide:alert:{alert.schema_version}",
-        "data": shown.model_dump(mode="json", exclude_none=True),
+        "data": explained.model_dump(mode="json", exclude_none=True),
     }
     title = TEST_TITLE if notification.status == "test" else text.title
     event |= {"title": title, "text": "\n".join(text.sentences)}
