@@ -14,7 +14,7 @@ from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.metrics.optional import optional_metrics
-from ragtide_consumers.metrics.optional.average_precision import average_precision, of_labels
+from ragtide_consumers.metrics.optional.average_precision import average_precision, score_documents
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_roles.rule_checks import known_metrics
 from ragtide_runtime.settings.model import Settings
@@ -93,13 +93,13 @@ def test_the_best_and_the_worst_order_are_the_sorted_ones() -> None:
     ],
 )
 def test_a_document_is_relevant_if_one_of_its_sentences_is(found: SentenceLabels, expected: object) -> None:
-    value = of_labels(interaction(4), [found])
+    value = score_documents(interaction(4), [found])
     assert value == (pytest.approx(expected) if isinstance(expected, float) else expected)
 
 
 def test_without_labels_or_documents_it_is_absent_with_the_reason() -> None:
-    assert of_labels(interaction(2), []) is AbsentReason.NOT_LABELED
-    assert of_labels(interaction(0), [labels(["0a"])]) is AbsentReason.NOTHING_RETRIEVED
+    assert score_documents(interaction(2), []) is AbsentReason.NOT_LABELED
+    assert score_documents(interaction(0), [labels(["0a"])]) is AbsentReason.NOTHING_RETRIEVED
 
 
 async def test_the_setting_turns_it_on_and_events_declare_it(server: ScriptedJudge) -> None:

@@ -110,7 +110,7 @@ def _relevance(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> f
     if masses.relevant is None:
         return AbsentReason.INCOMPLETE_LABELS
     if not step.documents:
-        return _without_documents(step)
+        return _reason_without_documents(step)
     n = sum(masses.n[index] for index in step.documents)
     if not n:
         return AbsentReason.NO_DOCUMENT_SENTENCES
@@ -137,7 +137,7 @@ def _agreement(step: RetrievalStep, retrievers: Sequence[RetrievalStep]) -> floa
         if any(retriever.returned != len(retriever.documents) for retriever in retrievers):
             return AbsentReason.POOL_UNKNOWN
     if not step.documents:
-        return _without_documents(step)
+        return _reason_without_documents(step)
     others: list[Collection[int]] = [set(retriever.documents) for retriever in retrievers]
     several = [index for index in step.documents if sum(index in documents for documents in others) > 1]
     return len(several) / len(step.documents)
@@ -172,13 +172,13 @@ def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> flo
 def _focus(interaction: RagInteraction) -> float | AbsentReason:
     # A share, so that it does not depend on how well the documents fit the question.
     parts = cut(interaction)
-    asked = _words(interaction.question)
-    documents = sorted(_in_common(asked, sentence) for sentences in parts.documents for sentence in sentences)
+    question_words = _words(interaction.question)
+    documents = sorted(_overlap(question_words, sentence) for sentences in parts.documents for sentence in sentences)
     if not documents:
         return AbsentReason.NO_DOCUMENT_SENTENCES
     if not parts.response:
         return AbsentReason.NO_RESPONSE_SENTENCES
-    answer = [_in_common(asked, sentence) for sentence in parts.response]
+    answer = [_overlap(question_words, sentence) for sentence in parts.response]
     if not (documents[-1] or any(answer)):
         return AbsentReason.NO_QUESTION_WORDS
     ranks = [bisect_left(documents, value) + bisect_right(documents, value) for value in answer]
@@ -189,10 +189,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-def _in_common(asked: frozenset[str], text: str) -> float:
+def _overlap(question_words: frozenset[str], text: str) -> float:
     """Return the number of common words over the root of the number of words, so that long sentences win nothing."""
     words = _words(text)
-    return float(len(asked & words) / math.sqrt(len(words))) if words else 0.0
+    return float(len(question_words & words) / math.sqrt(len(words))) if words else 0.0
 
 
 def _share_rising(values: Sequence[float]) -> float | None:
@@ -205,7 +205,7 @@ def _share_rising(values: Sequence[float]) -> float | None:
     return rising / (rising + falling) if rising + falling else None
 
 
-def _without_documents(step: RetrievalStep) -> AbsentReason:
+def _reason_without_documents(step: RetrievalStep) -> AbsentReason:
     return AbsentReason.NOTHING_RETRIEVED if step.returned == 0 else AbsentReason.NOT_REACHED
 
 

@@ -70,7 +70,7 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     return _withhold(PROFILES[profile](known), frozenset(missing), AbsentReason.INCOMPLETE_LABELS)
 
 
-def of_refusal(metrics: MetricScores) -> MetricScores:
+def withhold_support(metrics: MetricScores) -> MetricScores:
     """Return the scores of a response that refuses and claims nothing.
 
     Nothing in it can be supported or unsupported, so what is computed from support is absent, whatever a labeler says.
@@ -80,7 +80,7 @@ def of_refusal(metrics: MetricScores) -> MetricScores:
     return replace(_withhold(metrics, frozenset({"adherence", "supported_fraction"}), AbsentReason.REFUSAL), counts={})
 
 
-def without_relevance(metrics: MetricScores, reason: AbsentReason) -> MetricScores:
+def withhold_relevance(metrics: MetricScores, reason: AbsentReason) -> MetricScores:
     """Return scores whose relevance is absent for a reason, and what is computed from it too."""
     return (
         metrics

@@ -291,10 +291,10 @@ def redact_with_sentences(
     redacted = redaction.model(EntryKind.INTERACTIONS, interaction.interaction_id, whole)
     if not isinstance(redacted, RagInteraction):  # never: the redaction of a model returns its type
         raise TypeError(f"redaction made {type(redacted).__name__} of an interaction")
-    return _without_shared_places(whole, redacted)
+    return _drop_lost_sentences(whole, redacted)
 
 
-def _without_shared_places(before: RagInteraction, after: RagInteraction) -> RagInteraction:
+def _drop_lost_sentences(before: RagInteraction, after: RagInteraction) -> RagInteraction:
     documents = tuple(
         new.model_copy(update={"sentences": None})
         if _has_lost_places(old.text, old.sentences, new.text, new.sentences)

@@ -125,7 +125,7 @@ class SentinelMemory:
         return compared
 
     def _forget(self, name: str) -> None:
-        answers = self._in_order()
+        answers = self._sorted_answers()
         drawn = sorted(
             (draw_number(f"{name}\0{kind}\0{copy}", purpose=b"ragtide forgets"), kind)
             for kind, answer in enumerate(answers)
@@ -133,12 +133,12 @@ class SentinelMemory:
         )
         self._counts = dict(Counter(answers[kind] for _, kind in drawn[: REMEMBERED_MAX // 2]))
 
-    def _in_order(self) -> list[Answer]:
+    def _sorted_answers(self) -> list[Answer]:
         return sorted(self._counts, key=sorted)
 
     def as_json(self) -> list[Any]:
         """Return what `of_json` reads."""
-        return [[self._counts[answer], sorted(answer)] for answer in self._in_order()]
+        return [[self._counts[answer], sorted(answer)] for answer in self._sorted_answers()]
 
     @classmethod
     def of_json(cls, rows: Iterable[Sequence[Any]]) -> Self:

@@ -120,8 +120,8 @@ class Progress(NamedTuple):
 async def read_progress(redis: Redis, layout: Layout) -> Progress:
     """Return how many answers sentinels had, and when the last one came."""
     key = sentinel_streams(layout).sentinels
-    number, asked = await redis.hmget(key, [SentinelField.NUMBER, SentinelField.ASKED])
-    return Progress(int(number or 0), int(asked or 0))
+    number, last_asked = await redis.hmget(key, [SentinelField.NUMBER, SentinelField.ASKED])
+    return Progress(int(number or 0), int(last_asked or 0))
 
 
 async def forget_sentinels(redis: Redis, layout: Layout) -> int:

@@ -133,10 +133,10 @@ class SpecimenKeeper:
         sample = self._settings.sample if SPECIMEN_SAMPLE in names else None
 
         def payload() -> bytes:
-            made = specimen(
+            proposed = specimen(
                 interaction, labeling, event, self._redaction, lists=names, sample=sample, trace_id=trace_id
             )
-            return made.to_stored()
+            return proposed.to_stored()
 
         size = characters(interaction)
         stored = b""
@@ -238,6 +238,10 @@ def _labeling(
     redaction: Redaction,
     kept: frozenset[str],
 ) -> SpecimenLabeling:
+    known = {f"{SENTENCE_REASON}{key}" for key in sentences.response_keys}
+    there = {
+        key: reason for key, reason in labeling.reasons.items() if key in known or not key.startswith(SENTENCE_REASON)
+    }
     return SpecimenLabeling(
         **scored.shared_with(SpecimenLabeling),
         labels=tuple(
@@ -246,16 +250,8 @@ def _labeling(
             if _have_sentences(labels, sentences)
         ),
         versions={metric: declaration.version for metric, declaration in labeling.declared.items()},
-        reasons=_reasons(labeling, sentences, redaction),
+        reasons=dict(islice(redaction.reasons(there).items(), REASONS_MAX)),
     )
-
-
-def _reasons(labeling: Labeling, sentences: CutInteraction, redaction: Redaction) -> dict[str, str]:
-    known = {f"{SENTENCE_REASON}{key}" for key in sentences.response_keys}
-    there = {
-        key: reason for key, reason in labeling.reasons.items() if key in known or not key.startswith(SENTENCE_REASON)
-    }
-    return dict(islice(redaction.reasons(there).items(), REASONS_MAX))
 
 
 def _have_sentences(labels: Labels, sentences: CutInteraction) -> bool:
@@ -278,10 +274,10 @@ def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction, k
     if isinstance(labels, ClaimLabels):
         claims = {"response_claims": labels.response_claims, "reference_claims": labels.reference_claims}
         return ClaimLabels.model_validate({**labels.model_dump(), **redaction.texts(claims)})
-    return _with_known_keys(labels, sentences, kept) if isinstance(labels, SentenceLabels) else labels
+    return _keep_known_keys(labels, sentences, kept) if isinstance(labels, SentenceLabels) else labels
 
 
-def _with_known_keys(labels: SentenceLabels, sentences: CutInteraction, kept: frozenset[str]) -> SentenceLabels:
+def _keep_known_keys(labels: SentenceLabels, sentences: CutInteraction, kept: frozenset[str]) -> SentenceLabels:
     documents = frozenset(document_keys(map(len, sentences.documents)))
     responses = frozenset(response_keys(len(sentences.response)))
 

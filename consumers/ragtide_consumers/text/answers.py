@@ -345,7 +345,7 @@ def is_stock_heading(text: str) -> bool:
 
 def topic(text: str) -> str:
     """Return the words of a heading, a header row or a line before a list that are not there for the form alone."""
-    return " ".join(word for word in text.split() if not all(each in _OF_FORM for each in words_of(word)))
+    return " ".join(word for word in text.split() if not all(part in _OF_FORM for part in words_of(word)))
 
 
 _OF_FORM: Final = (
@@ -506,19 +506,19 @@ def is_refusal(sentences: Sequence[str], question: str) -> bool:
     low = " ".join(sentences).lower().replace("’", "'")
     if not _may_refuse(low.encode().translate(_ONLY_WORDS).decode().split(), low):
         return False
-    asked = frozenset(_NUMBER.findall(question))
+    question_numbers = frozenset(_NUMBER.findall(question))
     refuses = False
     for text in sentences:
-        kind = _part_of_refusal(text, asked)
+        kind = _part_of_refusal(text, question_numbers)
         if kind is None:
             return False
         refuses |= kind
     return refuses
 
 
-def _part_of_refusal(text: str, asked: frozenset[str]) -> bool | None:
+def _part_of_refusal(text: str, question_numbers: frozenset[str]) -> bool | None:
     low = text.casefold().replace("’", "'").replace("ё", "е").strip()
-    if _YES_OR_NO.match(low) or not asked.issuperset(_NUMBER.findall(low)):
+    if _YES_OR_NO.match(low) or not question_numbers.issuperset(_NUMBER.findall(low)):
         return None
     parts = [part for part in _TURN.split(low) if part and words_of(part)]
     refuses = False

@@ -126,13 +126,13 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
     'de'
     """
     words = _letters(text)
-    language = _evident(words) or _by_model(text, words)
+    language = _evident(words) or _language_by_model(text, words)
     if language is not None:
         return language
     script = _script(words)
     for other in context:
         other_words = _letters(other)
-        language = _evident(other_words) or _by_model(other, other_words)
+        language = _evident(other_words) or _language_by_model(other, other_words)
         scripts = {script, _script(other_words)}
         if language is not None and ("none" in scripts or len(scripts) == 1):
             return language
@@ -153,7 +153,7 @@ def evident_by_words(text: str) -> str | None:
 def evident_language(text: str) -> str | None:
     """Return the ISO 639-1 code of a text's language, or `und`; None if the text alone does not show it."""
     words = _letters(text)
-    return _evident(words) or _by_model(text, words)
+    return _evident(words) or _language_by_model(text, words)
 
 
 def _letters(text: str) -> list[str]:
@@ -172,7 +172,7 @@ def _evident(words: list[str]) -> str | None:
         english = sum(map(_ENGLISH.__contains__, words))
         foreign = sum(map(_FOREIGN.__contains__, words))
         enough = english >= 2 and english >= 0.08 * len(words)
-        return "en" if enough and english > 2 * foreign else _by_own_words(words, english)
+        return "en" if enough and english > 2 * foreign else _language_by_words(words, english)
     if script == "cyrillic":
         joined = " ".join(words)
         if (
@@ -181,10 +181,10 @@ def _evident(words: list[str]) -> str | None:
             and (any(word in _RUSSIAN for word in words) or ("ы" in joined and len(joined) > 20))
         ):
             return "ru"
-    return (_by_own_script(words) or _by_own_words(words, 0)) if script == "other" else None
+    return (_language_by_script(words) or _language_by_words(words, 0)) if script == "other" else None
 
 
-def _by_own_words(words: list[str], english: int) -> str | None:
+def _language_by_words(words: list[str], english: int) -> str | None:
     languages = [*filter(None, map(_OWN_WORDS.get, words))]
     if len(languages) < 3:
         return None
@@ -195,7 +195,7 @@ def _by_own_words(words: list[str], english: int) -> str | None:
     return language if enough and all(3 * count <= most for _, count in others) else None
 
 
-def _by_own_script(words: list[str]) -> str | None:
+def _language_by_script(words: list[str]) -> str | None:
     joined = "".join(words)
     for language, letter in _OWN_SCRIPTS:
         count = len(letter.findall(joined))
@@ -207,7 +207,7 @@ def _by_own_script(words: list[str]) -> str | None:
     return None
 
 
-def _by_model(text: str, words: list[str]) -> str | None:
+def _language_by_model(text: str, words: list[str]) -> str | None:
     script = _script(words)
     if script == "none" or (script != "other" and sum(map(len, words)) < 12):
         return None

@@ -171,10 +171,10 @@ class _KnownWords:
 
     @cached_property
     def _forms(self) -> Mapping[str, str]:
-        return {form: word for word in sorted(self._with_ligature) for form in _broken(word)[1]}
+        return {form: word for word in sorted(self._words_with_ligature) for form in _broken(word)[1]}
 
     @cached_property
-    def _with_ligature(self) -> frozenset[str]:
+    def _words_with_ligature(self) -> frozenset[str]:
         return frozenset().union(*[_compute_once(text, "ligatures", _ligatures) for text in self._texts])
 
     def mended(self, text: Sequence[str]) -> Sequence[str]:
@@ -185,7 +185,7 @@ class _KnownWords:
             apart = "\n".join(text)
             text = text if (whole := _TOKEN.sub(self._join_accents, apart)) == apart else whole.split("\n")
         is_suspect = "suspect" in traits
-        if not (is_suspect or ("apart" in traits and len(self._with_ligature) > 1)):
+        if not (is_suspect or ("apart" in traits and len(self._words_with_ligature) > 1)):
             return text
         joined = whole = "\n".join(text)
         if is_suspect:
@@ -223,7 +223,7 @@ class _KnownWords:
         return " ".join(words)
 
     def _may_stand_in(self, low: str) -> bool:
-        words = self._with_ligature
+        words = self._words_with_ligature
         if len(words) > _FEW:
             return True
         n_words = 0

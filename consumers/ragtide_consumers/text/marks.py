@@ -34,7 +34,11 @@ def set_of(words: str) -> frozenset[str]:
 def nothing(match: re.Match[str]) -> str:
     """Return a replacement of a match that is no text; its line ends stay."""
     text = match[0]
-    return NOTHING * len(text) if "\n" not in text else "".join(each if each == "\n" else NOTHING for each in text)
+    return (
+        NOTHING * len(text)
+        if "\n" not in text
+        else "".join(character if character == "\n" else NOTHING for character in text)
+    )
 
 
 def readable(text: str) -> str:

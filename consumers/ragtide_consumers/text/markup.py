@@ -132,7 +132,7 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
         text = _LINE_ENDS.sub(_mask_line_end, text)
     text = without_marks(text, files=more is not None)
     if "<" in text and ">" in text:
-        text = _without_tags(text)
+        text = _mask_tags(text)
     if "&" in text:
         text = _ENTITY.sub(_mask_entity, text)
     if more is not None:
@@ -169,8 +169,8 @@ def _mask_emphasis(match: re.Match[str]) -> str:
     return NOTHING * n if n <= 3 and (is_open or is_close or inside) else run
 
 
-def _without_tags(text: str) -> str:
-    text = _without_hidden(text)
+def _mask_tags(text: str) -> str:
+    text = _mask_hidden(text)
     closed = {match[2].lower().rstrip(":") for match in _TAG.finditer(text) if match[1]} | {"!doctype", "?xml"}
     parts: list[str] = []
     at, rows = 0, 0
@@ -203,7 +203,7 @@ def _without_tags(text: str) -> str:
     return "".join(parts)
 
 
-def _without_hidden(text: str) -> str:
+def _mask_hidden(text: str) -> str:
     parts, at = [], 0
     open_ended: set[str] = set()
     for match in _HIDDEN.finditer(text):
@@ -442,19 +442,19 @@ def _is_row(body: str, line: str, lines: _BlockReader) -> bool:
         return True
     if "  " not in body or not (gaps := _gaps(line)):
         return False
-    if lines.rows or _are_columns(gaps, _gaps(lines.line(1))) or _is_separator(lines.line(1)):
+    if lines.rows or _share_columns(gaps, _gaps(lines.line(1))) or _is_separator(lines.line(1)):
         return True
     if not lines.group:
         return False
     start, end = lines.group[-1]
-    return _are_columns(gaps, _gaps(lines.text[lines.text.rfind("\n", 0, start) + 1 : end]))
+    return _share_columns(gaps, _gaps(lines.text[lines.text.rfind("\n", 0, start) + 1 : end]))
 
 
 def _gaps(line: str) -> set[int]:
     return {match.end() for match in _GAP.finditer(line)}
 
 
-def _are_columns(gaps: set[int], near: set[int]) -> bool:
+def _share_columns(gaps: set[int], near: set[int]) -> bool:
     return bool(near) and (gaps <= near or near <= gaps)
 
 

@@ -129,8 +129,8 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     Documents are split by their own language, and the response by its own.
     """
     interaction = without_thoughts(interaction)
-    given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
-    ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in given]
+    own_sentences = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
+    ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in own_sentences]
     documents: list[Sequence[str]] = []
     plain_documents: list[Sequence[str]] = []
     for document in interaction.documents:
@@ -255,14 +255,14 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
     if is_ascii and not formed:
         sentences = [sentence for piece in pieces if (sentence := piece.strip()) and _is_sentence(sentence)]
         return sentences, sentences
-    sentences = [sentence for piece in pieces if (sentence := _without_marks(piece))]
+    sentences = [sentence for piece in pieces if (sentence := _strip_marks(piece))]
     plain = sentences
     if "  " in line:
         plain = [" ".join(sentence.split()) if "  " in sentence else sentence for sentence in sentences]
     return sentences, plain if has_plain_letters(text) else [*map(plain_letters, plain)]
 
 
-def _without_marks(piece: str) -> str:
+def _strip_marks(piece: str) -> str:
     sentence = piece.strip()
     if sentence and not (sentence[0].isalnum() and sentence[-1] in ".!?"):
         sentence = sentence.strip(_STARTS)
@@ -408,7 +408,7 @@ class _SentenceReader:
         for first, after in self._places_in_line(line, block):
             sentence = line[first:after]
             if block.row:
-                sentence = _without_row_number(sentence, block.row)
+                sentence = _strip_row_number(sentence, block.row)
             if "  " in sentence or "\t" in sentence:
                 sentence = " ".join(sentence.split())
             if places is None:
@@ -433,7 +433,7 @@ class _SentenceReader:
             if held >= 0:
                 begin, held = held, -1
             whole = line[begin:at]
-            if sentence := _without_marks(whole):
+            if sentence := _strip_marks(whole):
                 first = begin + whole.index(sentence)
                 places.append((first, first + len(sentence)))
         return places
@@ -465,7 +465,7 @@ _FOOTNOTE: Final = re.compile(r"[ \t]*(?:\[\^[^\[\]\s]{1,40}\]:|\[\d{1,3}\]:[ \t
 _CELLS: Final = ("|", "│", "┃", "║")
 
 
-def _without_row_number(sentence: str, row: int) -> str:
+def _strip_row_number(sentence: str, row: int) -> str:
     cell, bar, rest = sentence.partition("|") if "|" in sentence else sentence.partition("\t")
     number = cell.strip(" .)#\t")
     if not bar or not number.isdecimal() or len(number) > 4 or int(number) not in (row, row - 1) or not rest.strip():

@@ -170,7 +170,7 @@ def _address_and_headers(settings: OtelSettings, environment: Mapping[str, str])
 
     signal, sent = SIGNALS[settings.results_form]
     path, shared = f"/v1/{signal}", VARIABLE.format("ENDPOINT")
-    given = settings.results_headers.get_secret_value() if settings.results_headers else ""
+    written = settings.results_headers.get_secret_value() if settings.results_headers else ""
     name, endpoint = "otel.results_endpoint", settings.results_endpoint or ""
     if not endpoint:
         names = (VARIABLE.format(f"{signal.upper()}_ENDPOINT"), shared)
@@ -179,7 +179,7 @@ def _address_and_headers(settings: OtelSettings, environment: Mapping[str, str])
         if name == shared:
             endpoint = endpoint.rstrip("/") + path
         headers_of = (VARIABLE.format(f"{signal.upper()}_HEADERS"), VARIABLE.format("HEADERS"))
-        given = given or next((value for variable in headers_of if (value := environment.get(variable))), "")
+        written = written or next((value for variable in headers_of if (value := environment.get(variable))), "")
     if not endpoint:
         raise ConfigurationError(f"otel.results is on without an address: set otel.results_endpoint, or {shared}")
     try:
@@ -192,7 +192,7 @@ def _address_and_headers(settings: OtelSettings, environment: Mapping[str, str])
                 f"{name} is an address of {others} (/v1/{other}), and results leave as {sent}: set otel.results_form = "
                 f'"{form}", or write the address of {sent} (/v1/{signal})'
             )
-    headers = dict(parse_env_headers(given, liberal=True))
-    if given.strip() and not headers:
+    headers = dict(parse_env_headers(written, liberal=True))
+    if written.strip() and not headers:
         raise ConfigurationError("otel.results_headers cannot be read: write name=value,name=value")
     return url, headers

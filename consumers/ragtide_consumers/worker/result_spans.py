@@ -95,7 +95,10 @@ def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None
     scores = list(_exported_scores(event, target))
     if not scores:
         return None
-    evaluated = _span_context(target.traceparent)
+    _, trace_id, span_id, _ = target.traceparent.split("-")
+    evaluated = SpanContext(
+        int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+    )
     time_ns = nanoseconds_of(event.occurred_at)
     attributes: dict[str, str | float] = {
         "openinference.span.kind": "EVALUATOR",
@@ -137,11 +140,6 @@ def _exported_scores(event: MetricEvent, target: ResultTarget) -> Iterator[_Expo
                 key = (by.labeler, by.labeler_version, metric)
                 label, reason = target.answers.get(key, level), target.reasons.get(key, "")
                 yield _ExportedScore(metric, value, by.labeler, by.labeler_version, by.profile, label, reason)
-
-
-def _span_context(traceparent: str) -> SpanContext:
-    _, trace_id, span_id, _ = traceparent.split("-")
-    return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
 def _span_id(event: MetricEvent, evaluated: SpanContext) -> int:

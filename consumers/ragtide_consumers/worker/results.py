@@ -351,7 +351,12 @@ class CommitLoop:
         while True:
             with self._heartbeat.idle("waiting for results"):
                 await self._added.wait()
-            batch = self._take()
+            batch = self._waiting[:MOST]
+            del self._waiting[:MOST]
+            self._waiting_bytes = sum(entry.size_bytes for entry, _ in self._waiting)
+            self._taken.set()
+            if not self._waiting:
+                self._added.clear()
             try:
                 outcomes = await self._commit([result for _, result in batch])
                 for outcome in CommitOutcome:
@@ -364,15 +369,6 @@ class CommitLoop:
                 self._release([entry for entry, _ in batch])
                 if not self._waiting:
                     self._all_committed.set()
-
-    def _take(self) -> list[Finished]:
-        batch = self._waiting[:MOST]
-        del self._waiting[:MOST]
-        self._waiting_bytes = sum(entry.size_bytes for entry, _ in self._waiting)
-        self._taken.set()
-        if not self._waiting:
-            self._added.clear()
-        return batch
 
     async def _commit(self, results: Sequence[Result]) -> list[CommitOutcome]:
         while True:

@@ -37,7 +37,7 @@ LIBRARY_LOG: Final = logging.getLogger("ragtide.faststream")
 """Logger of FastStream; its default logger writes to standard error in another format."""
 
 
-def _in_one_line(record: logging.LogRecord) -> bool:
+def _shorten_error(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, RedisError | OSError):
         if record.getMessage().startswith("Message fetch error"):
@@ -46,7 +46,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     return True
 
 
-LIBRARY_LOG.addFilter(_in_one_line)
+LIBRARY_LOG.addFilter(_shorten_error)
 
 
 class _Reader:

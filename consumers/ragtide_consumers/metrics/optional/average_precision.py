@@ -29,7 +29,7 @@ def average_precision(relevant: Sequence[bool]) -> float | None:
     return sum(count / rank for count, rank in enumerate(ranks, start=1)) / len(ranks) if ranks else None
 
 
-def of_labels(interaction: RagInteraction, labels: Sequence[Labels]) -> float | AbsentReason:
+def score_documents(interaction: RagInteraction, labels: Sequence[Labels]) -> float | AbsentReason:
     """Return the average precision of an interaction's documents; a document is relevant if a sentence of it is."""
     nothing = nothing_to_label(interaction)
     if nothing is not None:
@@ -60,5 +60,5 @@ METRIC = CustomMetric(
         does_not_tell="Whether relevant documents are missing: only retrieved documents count.",
         related=("trace.context_relevance", "ragchecker.claim_recall"),
     ),
-    of_labels,
+    score_documents,
 )
