@@ -95,7 +95,7 @@ def _withhold(metrics: MetricScores, missing: frozenset[str], reason: AbsentReas
         **{name: AbsentReason(reason) for name, reason in metrics.absent.items()},
         **dict.fromkeys(missing, reason),
     }
-    again = _scores(
+    scores = _scores(
         relevance=values["context_relevance"],
         utilization=values["context_utilization"],
         completeness=values["completeness"],
@@ -103,7 +103,7 @@ def _withhold(metrics: MetricScores, missing: frozenset[str], reason: AbsentReas
         supported_fraction=values["supported_fraction"],
         dropped_keys=metrics.dropped_keys,
     )
-    return replace(again, counts=metrics.counts)
+    return replace(scores, counts=metrics.counts)
 
 
 def expected_trace_metrics(

@@ -365,14 +365,14 @@ class NotificationOutbox:
         over = tuple(
             alert_id for alert_id in message.alert_ids if refused or self._is_late(group, message, alert_id, now_ms)
         )
-        left = set(message.alert_ids) - set(over)
+        remaining = set(message.alert_ids) - set(over)
         if over:
             lost = DueMessage(name, message.key, message.status, over, message.is_repeat)
             changes = [] if message.is_repeat else [group.members[alert_id].pending[0] for alert_id in over]
             self._give_up(name, changes, group.tries + 1, reason, now_ms)
             tries, group = group.tries, without_message(group, lost, now_ms)
-            group = group.model_copy(update={"tries": tries}) if left else group
-        if left:
+            group = group.model_copy(update={"tries": tries}) if remaining else group
+        if remaining:
             group = with_failure(group, now_ms, _pause_ms(group.tries, share), reason)
         self._put(group)
 
@@ -396,8 +396,8 @@ class NotificationOutbox:
             self._set_state(state.without_summary(summary, now_ms, STORM_MS))
             self._give_up(name, lost, summary.tries + 1, reason, now_ms)
         elif state.summary is not None:
-            again = {"tries": state.summary.tries + 1, "retry_ms": now_ms + _pause_ms(state.summary.tries, share)}
-            self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update=again)}))
+            retry = {"tries": state.summary.tries + 1, "retry_ms": now_ms + _pause_ms(state.summary.tries, share)}
+            self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update=retry)}))
 
     def _give_up(self, name: str, lost: Sequence[PendingChange], tries: int, reason: str, now_ms: int) -> None:
         # That another destination fails is shown until it works; it is no alert that is lost.

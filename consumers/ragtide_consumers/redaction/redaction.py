@@ -191,10 +191,10 @@ class Redaction:
         Raises:
             RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
         """
-        there = {key: reason for key, reason in reasons.items() if reason.strip()}
+        present = {key: reason for key, reason in reasons.items() if reason.strip()}
         # Values alone, because their names may match a pattern.
-        redacted = self.texts(list(there.values())) if there else []
-        kept = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(there, redacted, strict=True)}
+        redacted = self.texts(list(present.values())) if present else []
+        kept = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(present, redacted, strict=True)}
         return {key: reason for key, reason in kept.items() if reason}
 
     def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:

@@ -168,9 +168,9 @@ class Sentinels:
 
     async def _work(self, ownership: Ownership) -> None:
         log.info("asking sentinels", sentinels=len(self._sentinels), every_s=self._settings.judge.sentinels_every_s)
-        kept = {f"{SentinelField.ITEM}{sentinel.digest}".encode() for sentinel in self._sentinels}
+        current = {f"{SentinelField.ITEM}{sentinel.digest}".encode() for sentinel in self._sentinels}
         fields = cast("list[bytes]", await self._redis.hkeys(self._streams.sentinels))
-        others = [name for name in fields if name.startswith(SentinelField.ITEM.encode()) and name not in kept]
+        others = [name for name in fields if name.startswith(SentinelField.ITEM.encode()) and name not in current]
         if others:
             await self._redis.hdel(self._streams.sentinels, *others)
         while not ownership.stop.is_set():

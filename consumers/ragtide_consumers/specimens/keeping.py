@@ -212,13 +212,13 @@ def specimen(
     """
     sentences = cut(interaction)
     redacted = redact_with_sentences(redaction, interaction, sentences)
-    kept = _unchanged_sentences(sentences, redacted)
+    unchanged = _unchanged_sentences(sentences, redacted)
     labelings = []
     scored: list[MetricEvent | EvaluatorScores] = [event, *(event.beside or ())]
     for by, result in zip(scored, [labeling, *(part.labeling for part in labeling.beside)], strict=True):
-        labelings.append(_labeling(by, result, sentences, redaction, kept))
+        labelings.append(_labeling(by, result, sentences, redaction, unchanged))
         if by.judged is not None and result.judged is not None:
-            labelings.append(_labeling(by.judged, result.judged.labeling, sentences, redaction, kept))
+            labelings.append(_labeling(by.judged, result.judged.labeling, sentences, redaction, unchanged))
     probability = None if sample is None else max(interaction.sampling_probability * sample, PROBABILITY_MIN)
     return Specimen(
         **event.shared_with(Specimen) | {"splitter": sentences.splitter},
@@ -236,21 +236,21 @@ def _labeling(
     labeling: Labeling,
     sentences: CutInteraction,
     redaction: Redaction,
-    kept: frozenset[str],
+    unchanged: frozenset[str],
 ) -> SpecimenLabeling:
     known = {f"{SENTENCE_REASON}{key}" for key in sentences.response_keys}
-    there = {
+    reasons = {
         key: reason for key, reason in labeling.reasons.items() if key in known or not key.startswith(SENTENCE_REASON)
     }
     return SpecimenLabeling(
         **scored.shared_with(SpecimenLabeling),
         labels=tuple(
-            _redacted(labels, sentences, redaction, kept)
+            _redacted(labels, sentences, redaction, unchanged)
             for labels in labeling.labels
             if _have_sentences(labels, sentences)
         ),
         versions={metric: declaration.version for metric, declaration in labeling.declared.items()},
-        reasons=dict(islice(redaction.reasons(there).items(), REASONS_MAX)),
+        reasons=dict(islice(redaction.reasons(reasons).items(), REASONS_MAX)),
     )
 
 
@@ -270,14 +270,14 @@ def _unchanged_sentences(sentences: CutInteraction, redacted: RagInteraction) ->
     )
 
 
-def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction, kept: frozenset[str]) -> Labels:
+def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction, unchanged: frozenset[str]) -> Labels:
     if isinstance(labels, ClaimLabels):
         claims = {"response_claims": labels.response_claims, "reference_claims": labels.reference_claims}
         return ClaimLabels.model_validate({**labels.model_dump(), **redaction.texts(claims)})
-    return _keep_known_keys(labels, sentences, kept) if isinstance(labels, SentenceLabels) else labels
+    return _keep_known_keys(labels, sentences, unchanged) if isinstance(labels, SentenceLabels) else labels
 
 
-def _keep_known_keys(labels: SentenceLabels, sentences: CutInteraction, kept: frozenset[str]) -> SentenceLabels:
+def _keep_known_keys(labels: SentenceLabels, sentences: CutInteraction, unchanged: frozenset[str]) -> SentenceLabels:
     documents = frozenset(document_keys(map(len, sentences.documents)))
     responses = frozenset(response_keys(len(sentences.response)))
 
@@ -293,7 +293,7 @@ def _keep_known_keys(labels: SentenceLabels, sentences: CutInteraction, kept: fr
         fully_supported={key: value for key, value in fully.items() if key in responses},
         unsupported=known(labels.unsupported, responses),
         # A span is a place in its sentence, which redaction may move.
-        unsupported_spans=tuple(span for span in labels.unsupported_spans if span.sentence in kept),
+        unsupported_spans=tuple(span for span in labels.unsupported_spans if span.sentence in unchanged),
         n_document_sentences=len(documents),
         document_keys=sentences.document_keys,
         response_keys=sentences.response_keys,

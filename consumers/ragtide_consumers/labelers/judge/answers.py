@@ -111,8 +111,8 @@ def is_refusal(text: str) -> bool:
     >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot find a relevant sentence.")
     (True, False)
     """
-    said = without_reasoning(text[:CHARS]).strip()
-    return "{" not in said and _REFUSAL.search(said[:_REFUSAL_CHARS].lower()) is not None
+    plain = without_reasoning(text[:CHARS]).strip()
+    return "{" not in plain and _REFUSAL.search(plain[:_REFUSAL_CHARS].lower()) is not None
 
 
 # --- Objects ---
@@ -164,8 +164,8 @@ class _Shape:
 
     def rank(self, value: Mapping[str, Any]) -> int:
         """Return 2 for all lists that were asked for, 1 for some of the fields, 0 for none."""
-        here = {self.name(name) for name, member in value.items() if not _is_schema(member)}
-        return 2 if here.issuperset(self._lists) else int(any(name in here for name in self._properties))
+        names = {self.name(name) for name, member in value.items() if not _is_schema(member)}
+        return 2 if names.issuperset(self._lists) else int(any(name in names for name in self._properties))
 
     def fields(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields under their own names, with the types that were asked for where they can be read so.
@@ -199,8 +199,10 @@ class _Shape:
         fields = self.fields(value)
         if before is None or (len(self._lists) > 1 and self.rank(value) == 2):
             return fields
-        said = {name: _later(before.get(name), value, self._properties.get(name, {})) for name, value in fields.items()}
-        return {**before, **said}
+        latest = {
+            name: _later(before.get(name), value, self._properties.get(name, {})) for name, value in fields.items()
+        }
+        return {**before, **latest}
 
 
 def _later(before: Any, value: Any, schema: Schema) -> Any:
@@ -215,7 +217,7 @@ def _later(before: Any, value: Any, schema: Schema) -> Any:
         if value.keys() < before.keys():
             return {
                 **before,
-                **{name: _later(before[name], said, properties.get(name, {})) for name, said in value.items()},
+                **{name: _later(before[name], member, properties.get(name, {})) for name, member in value.items()},
             }
     return value
 
@@ -286,35 +288,35 @@ def parse(text: str, schema: Schema) -> Parsed | None:
 
 
 def _parsed(text: str, shape: _Shape, budget: ReadingBudget, depth: int) -> Parsed | None:
-    said: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
     begun: dict[str, Any] | None = None
     is_cut = inside_cut = False
     for start, value in _values(text, budget):
         if start < 0:  # what stood before was reasoning
-            said, begun, inside_cut = None, None, False
+            answer, begun, inside_cut = None, None, False
         elif value is None:  # it cannot be read, and may take back what stood before
             first = _FIRST_NAME.match(text, start)
             if first is not None and shape.name(first[1]) is not None:
-                said = None
+                answer = None
         elif isinstance(value, Sloppy):  # the text ends before the object does
             inside_cut |= bool(value.value)
             if any(shape.name(name) for name in value.names):
                 begun = value.value
         elif not _is_named_draft(text, start):
-            is_after = said is not None and not inside_cut
+            is_after = answer is not None and not inside_cut
             fields = _answers(value, shape, budget, depth) or (
                 _correction(text, start, value, shape) if is_after else None
             )
             if fields is not None:
-                budget.use(sum(len(before) for before in (said or {}).values() if isinstance(before, list)) * 20)
-                is_cut = inside_cut or (is_cut and said is not None and shape.rank(fields) < 2)
-                said, begun = shape.later(said, fields), None
+                budget.use(sum(len(before) for before in (answer or {}).values() if isinstance(before, list)) * 20)
+                is_cut = inside_cut or (is_cut and answer is not None and shape.rank(fields) < 2)
+                answer, begun = shape.later(answer, fields), None
     if budget.spent:  # the last word is not known
         return None
     if begun is not None:
         return Parsed(shape.fields(begun), complete=False) if shape.rank(begun) else None
-    if said is not None or depth >= DEPTH or "&quot;" not in text:
-        return None if said is None else Parsed(said, complete=not is_cut)
+    if answer is not None or depth >= DEPTH or "&quot;" not in text:
+        return None if answer is None else Parsed(answer, complete=not is_cut)
     text = text.replace("&quot;", '"').replace("&#39;", "'").replace("&amp;", "&")
     return _parsed(text, shape, budget, depth + 1)
 

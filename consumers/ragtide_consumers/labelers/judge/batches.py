@@ -163,8 +163,8 @@ class JudgeBatches:
             self._forget(opened)
             if batch.status in ("failed", "cancelled"):
                 errors = getattr(batch.errors, "data", None) or []
-                said = self._client.clean("; ".join(str(error.message) for error in errors[:3]))[:300]
-                reason = f" ({said})" if said else ""
+                message = self._client.clean("; ".join(str(error.message) for error in errors[:3]))[:300]
+                reason = f" ({message})" if message else ""
                 ended = "failed" if batch.status == "failed" else "was cancelled"
                 raise BatchError(
                     f"batch {batch.id} {ended}{reason}: {result.stored:,} answers are stored; correct the cause and "
@@ -187,9 +187,9 @@ class JudgeBatches:
                 break
             lines.append(line)
             size += len(line)
-        taken = requests[: len(lines)]
-        digest = blake2b("".join(sorted(request.key for request in taken)).encode(), digest_size=16).hexdigest()
-        expected_usd = sum(request.expected_usd for request in taken) * BATCH_PRICE_SHARE
+        batched = requests[: len(lines)]
+        digest = blake2b("".join(sorted(request.key for request in batched)).encode(), digest_size=16).hexdigest()
+        expected_usd = sum(request.expected_usd for request in batched) * BATCH_PRICE_SHARE
         reserved = await self._client.account.reserve(expected_usd)
         if isinstance(reserved, LimitReached):
             raise BatchError(
@@ -200,7 +200,7 @@ class JudgeBatches:
             digest=digest,
             address=self._client.address,
             model=self._client.settings.model or "",
-            requests=len(taken),
+            requests=len(batched),
             reserved_usd=reserved.amount_usd,
             hour=reserved.hour,
             day=reserved.day,
@@ -221,7 +221,7 @@ class JudgeBatches:
                 self._forget(batch)
                 raise
         self._remember(batch.model_copy(update={"id": created.id}))
-        return len(taken)
+        return len(batched)
 
     async def _find(self, opened: OpenBatch) -> Any:
         if opened.id:
@@ -249,8 +249,8 @@ class JudgeBatches:
                 good = isinstance(response, Mapping) and response.get("status_code") == 200
                 answer = await self._client.take(key, reply) if good else None
                 if answer is None:
-                    said = entry.get("error") or reply or "no answer"
-                    result.failed[key] = self._client.clean(json.dumps(said, ensure_ascii=False))[:200]
+                    error = entry.get("error") or reply or "no answer"
+                    result.failed[key] = self._client.clean(json.dumps(error, ensure_ascii=False))[:200]
                 else:
                     result.stored += 1
                     cost_usd += answer.cost_usd * BATCH_PRICE_SHARE
@@ -276,9 +276,9 @@ class JudgeBatches:
         try:
             yield
         except (openai.APIError, ForeignAnswerError) as error:
-            said = self._client.clean(f"{type(error).__name__}: {error}")[:300]
+            message = self._client.clean(f"{type(error).__name__}: {error}")[:300]
             raise BatchError(
-                f"{self._client.address} refused or did not answer ({said}): nothing is lost; give the same command "
+                f"{self._client.address} refused or did not answer ({message}): nothing is lost; give the same command "
                 "again, or use ordinary calls if the endpoint has no batches"
             ) from None
 

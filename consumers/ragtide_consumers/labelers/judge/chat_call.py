@@ -111,11 +111,11 @@ class ChatCall(Call[JudgeAnswer]):
         status, headers, clean = error.status, error.headers, self.access.endpoint.clean
         inside, answered = isinstance(error, NoCompletion), self.access.endpoint.answered
         refusal = read_refusal(status, error.text)
-        said = clean(refusal.message or (error.text if inside else ""))[:SHOWN_MESSAGE]
+        message = clean(refusal.message or (error.text if inside else ""))[:SHOWN_MESSAGE]
         shown = f"status {status}" if not inside else "status 200 with an error inside"
         if status == 200:
             shown = "status 200 with a reply that is no chat completion"
-        shown += f": {said}{self.poster.through}" if said else self.poster.through
+        shown += f": {message}{self.poster.through}" if message else self.poster.through
         if status == 200 and not answered:
             return CallFailure(FailureKind.MISCONFIGURED, "unreadable", shown, remedy=_REMEDIES[About.ADDRESS])
         if status == 429 and refusal.about is About.QUOTA:

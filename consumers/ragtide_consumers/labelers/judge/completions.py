@@ -204,10 +204,10 @@ def _join_events(events: Sequence[Members]) -> Members:
         ended |= any(_text(holder, name) is not None for holder in holders for name in _FINISHES[:-1])
         finish = _finish(holders) or finish
         tokens = tuple(map(max, tokens, _tokens(holders)))  # type: ignore[assignment]  # three of three
-        said, refusals, thoughts = _spoken_parts(_content(message))
-        if is_whole and said and "token" not in event:
+        text, refusals, thoughts = _spoken_parts(_content(message))
+        if is_whole and text and "token" not in event:
             texts.clear()  # such an event has all that came so far
-        texts.append(said)
+        texts.append(text)
         others["refusal"] += [*refusals, _text(message, "refusal") or ""]
         others["reasoning"] += [*thoughts, *(_text(message, name) or "" for name in _REASONINGS)]
         for place, call in enumerate(_items(message, "tool_calls")):
@@ -287,12 +287,12 @@ def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list
         return content, [], []
     if isinstance(content, Mapping):
         content = [content]
-    said: list[str] = []
+    texts: list[str] = []
     refusals: list[str] = []
     thoughts: list[str] = []
     for part in content[:_PARTS] if isinstance(content, list) else ():
         if isinstance(part, str):
-            said.append(part)
+            texts.append(part)
         elif isinstance(part, Mapping):
             kind = str(part.get("type", ""))[:40].lower()
             if any(word in kind for word in ("think", "reason", "thought", "redacted")) or part.get("thought") is True:
@@ -300,18 +300,18 @@ def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list
             elif "refusal" in kind:
                 refusals += _texts_in(part)
             elif (text := _text(part, "text")) is not None:
-                said.append(text)
+                texts.append(text)
             elif kind == "message" and depth < _DEPTH:  # an item of the Responses API
                 text, *others = _spoken_parts(part.get("content"), depth + 1)
-                said.append(text)
+                texts.append(text)
                 refusals += others[0]
                 thoughts += others[1]
             elif "type" not in part or kind in ("json", "output_json", "object"):
                 inner = part.get("json", part.get("object", part))
-                said.append(inner if isinstance(inner, str) else as_json(inner))
+                texts.append(inner if isinstance(inner, str) else as_json(inner))
             else:
-                said += _texts_in(part) if "text" in kind else _arguments_of(part)
-    return "".join(said), refusals, thoughts
+                texts += _texts_in(part) if "text" in kind else _arguments_of(part)
+    return "".join(texts), refusals, thoughts
 
 
 def _texts_in(part: Mapping[str, object]) -> list[str]:

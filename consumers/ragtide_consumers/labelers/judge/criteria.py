@@ -62,10 +62,10 @@ def choose(criteria: Iterable[Criterion], interaction: RagInteraction) -> Chosen
     chosen = asked_about(criteria, interaction)
     if not chosen:
         return ChosenCriteria()
-    there = _available_texts(interaction)
+    available = _available_texts(interaction)
     absent: dict[str, str] = {}
     for criterion in chosen:
-        missing = next((need for need in criterion.needs or ("response",) if need not in there), None)
+        missing = next((need for need in criterion.needs or ("response",) if need not in available), None)
         if missing is not None:
             absent[criterion.metric] = str(_MISSING[missing])
     return ChosenCriteria(
@@ -77,7 +77,7 @@ def choose(criteria: Iterable[Criterion], interaction: RagInteraction) -> Chosen
 
 
 def _available_texts(interaction: RagInteraction) -> frozenset[Need]:
-    there: dict[Need, bool] = {
+    is_available: dict[Need, bool] = {
         "question": True,
         "documents": not interaction.nothing_retrieved,
         "response": not has_no_answer(interaction)
@@ -85,7 +85,7 @@ def _available_texts(interaction: RagInteraction) -> frozenset[Need]:
         "reference": interaction.reference_answer is not None,
         "history": bool(interaction.history),
     }
-    return frozenset(need for need, is_there in there.items() if is_there)
+    return frozenset(need for need, is_there in is_available.items() if is_there)
 
 
 def reads(criterion: Criterion, need: Need) -> bool:
@@ -299,8 +299,8 @@ async def judge_criteria(
         answered = answered.joined(reading)
         # An answer that was cut off lacks the last of them: they are asked once more, as long as some are answered.
         asked_times = client.settings.repairs
-        again = reading.missing if asked_times and reading.answers else ()
-        fitting = tuple(criterion for criterion in fitting if criterion.metric in again)
+        missing = reading.missing if asked_times and reading.answers else ()
+        fitting = tuple(criterion for criterion in fitting if criterion.metric in missing)
     return answered, absent | dict.fromkeys(answered.faults, str(AbsentReason.JUDGE_UNUSABLE))
 
 

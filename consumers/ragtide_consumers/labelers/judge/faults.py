@@ -58,28 +58,30 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
     """
     if isinstance(reply, str):
         return NoCompletion(502, reply)
-    said: list[Any] = []
+    errors: list[Any] = []
     for holder in [*holders, message or {}]:
-        said += [holder[name] for name in ("error", "errors") if _is_error(holder.get(name))]
-        said += [part for part in holder.values() if isinstance(part, Mapping) and _is_bad_state(part)]
+        errors += [holder[name] for name in ("error", "errors") if _is_error(holder.get(name))]
+        errors += [part for part in holder.values() if isinstance(part, Mapping) and _is_bad_state(part)]
         failed = holder.get("success") is False or holder.get("ok") is False
         if failed or _status_of(holder) is not None or letters_of(str(holder.get("type"))).endswith("error"):
-            said.append({name: value for name, value in holder.items() if name not in ("choices", "output")})
-    if message is None and not said:
+            errors.append({name: value for name, value in holder.items() if name not in ("choices", "output")})
+    if message is None and not errors:
         named = {name.lower(): value for name, value in reply.items()} if isinstance(reply, Mapping) else {}
         if words := [named[name] for name in _WORDS if _is_error(named.get(name))]:
-            said += [*words, {name: named[name] for name in _TYPES if name in named}]
+            errors += [*words, {name: named[name] for name in _TYPES if name in named}]
         elif reply and finish != "error" and "choices" not in named:
             return NoCompletion(200, as_json(reply))
         else:
-            said.append({"message": "it has no choice" if reply else _EMPTY})
-    if finish == "error" and not said:
-        said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
-    if not said:
+            errors.append({"message": "it has no choice" if reply else _EMPTY})
+    if finish == "error" and not errors:
+        errors.append(
+            {"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")}
+        )
+    if not errors:
         return None
-    text = as_json(said)
+    text = as_json(errors)
     by_words = 404 if _NO_MODEL.search(text[:2000]) else 502  # Ollama names no status
-    return NoCompletion(next((status for part in said if (status := _status(part)) is not None), by_words), text)
+    return NoCompletion(next((status for part in errors if (status := _status(part)) is not None), by_words), text)
 
 
 def _is_error(value: object) -> bool:

@@ -235,9 +235,9 @@ class JudgeLabeler:
         shared = results.criteria or CriteriaReading()
         pending = asked if results.criteria is None else tuple(c for c in asked if c.metric in shared.faults)
         missing: dict[str, str] = {}
-        again = CriteriaReading()
+        second = CriteriaReading()
         if pending and (results.criteria is None or self._client.settings.repairs):
-            again, missing = await judge_criteria(
+            second, missing = await judge_criteria(
                 self._client,
                 interaction,
                 pending,
@@ -249,7 +249,7 @@ class JudgeLabeler:
             )
         elif pending:
             missing = dict.fromkeys(shared.faults, str(AbsentReason.JUDGE_UNUSABLE))
-        both = shared.joined(again)
+        both = shared.joined(second)
         scores, undecided = scores_of(both, asked)
         results.scores |= scores
         results.absent |= missing | undecided
@@ -343,8 +343,8 @@ class JudgeLabeler:
                 question = self._question(interaction, sentences, language, asked)
                 calls, shared = await planned_trace(self._client, question)
                 if is_asked_twice(interaction, self._client.settings.repeat_share):
-                    again, _ = await planned_trace(self._client.without_cache(), question)
-                    calls += again
+                    repeated, _ = await planned_trace(self._client.without_cache(), question)
+                    calls += repeated
             if asked and not shared:
                 calls += await planned_criteria(self._client, interaction, asked, language)
             if "ragchecker" in families:

@@ -46,9 +46,9 @@ async def ask_again(
     if not supported_sentences(first):
         return AbsentReason.INCOMPLETE_LABELS
     # A usage of its own: unusable first answers must not shorten the second round.
-    again = Usage(usage.pipeline)
+    second_usage = Usage(usage.pipeline)
     try:
-        second = await judge_trace(client.without_cache(), question, again)
+        second = await judge_trace(client.without_cache(), question, second_usage)
     except NoLabels as error:
         return error.reason
     except ContextTooLong:
@@ -59,7 +59,7 @@ async def ask_again(
         log_limit.warning(log, "second", "the judge did not answer a second time", because=str(error))
         return AbsentReason.JUDGE_UNAVAILABLE
     finally:
-        usage.add(again)
+        usage.add(second_usage)
         usage.counters["asked_again"] += 1
     return self_consistency(first, second.labels)
 

@@ -55,14 +55,14 @@ class PromptRedaction:
     ) -> tuple[RagInteraction, CutInteraction]:
         redacted = redact_with_sentences(self._redaction, interaction, sentences)
 
-        again = cut(redacted)
+        new = cut(redacted)
         return redacted, replace(
             sentences,
             question=redacted.question,
-            documents=again.documents,
-            response=again.response,
-            plain_documents=again.plain_documents,
-            plain_response=again.plain_response,
+            documents=new.documents,
+            response=new.response,
+            plain_documents=new.plain_documents,
+            plain_response=new.plain_response,
         )
 
     async def aclose(self) -> None:

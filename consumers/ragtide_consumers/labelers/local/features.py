@@ -162,13 +162,13 @@ def _document_features(words: ComparedWords, overlap: Overlap, question: Questio
 
 
 def _topic_features(words: ComparedWords, question: QuestionWeights) -> Floats:
-    kept = [place for place, length in enumerate(words.lengths) if length]
-    rows = np.empty((len(TOPIC_FEATURES), len(kept)))
-    if not kept:
+    places = [place for place, length in enumerate(words.lengths) if length]
+    rows = np.empty((len(TOPIC_FEATURES), len(places)))
+    if not places:
         return rows
-    lengths = np.array([words.lengths[place] for place in kept], np.intp)
+    lengths = np.array([words.lengths[place] for place in places], np.intp)
     starts = np.add.accumulate(lengths) - lengths
-    weights, whole = question.documents[kept], question.whole
+    weights, whole = question.documents[places], question.whole
     rows[0] = 1.0
     np.divide(weights, whole, out=rows[1])
     np.multiply(rows[1], rows[1], out=rows[2])

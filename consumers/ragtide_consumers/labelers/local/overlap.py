@@ -162,8 +162,8 @@ def question_weights(question: str, words: ComparedWords) -> QuestionWeights:
     weights = dict(zip(words.question.tolist(), rarities(question, words), strict=True))
     asked = np.zeros(len(words.numbers) + 1, np.bool_)  # the last place is that of all other words
     asked[words.question] = True
-    there = asked.take(words.documents).nonzero()[0]
-    asked_words = {*zip(words.sentence_of[there].tolist(), words.documents[there].tolist(), strict=True)}
+    places = asked.take(words.documents).nonzero()[0]
+    asked_words = {*zip(words.sentence_of[places].tolist(), words.documents[places].tolist(), strict=True)}
     document_of = [place for place, length in enumerate(words.lengths) for _ in range(length)]
     sentences, documents = [0.0] * words.n, [0.0] * len(words.lengths)
     for sentence, place in asked_words:
@@ -266,15 +266,15 @@ def _sparse(words: ComparedWords) -> Overlap:
     sentence, word = _split(_different(words.sentence_of[known] * wanted + words.documents[known]), wanted)
     counts = np.bincount(word, minlength=wanted)
     weights = _weights(n).take(counts)
-    row, said = _split(_different(words.response_of * wanted + words.response), wanted)
+    row, response_words = _split(_different(words.response_of * wanted + words.response), wanted)
     asked, answered = np.zeros(wanted), np.zeros(wanted)
     asked[words.question] = 1.0
     answered[words.response] = 1.0
     new = (counts + asked) == 0
     question, answer = weights * asked, weights * (answered > asked)
-    whole = np.maximum(_sums(row, weights[said], m), 1.0)
+    whole = np.maximum(_sums(row, weights[response_words], m), 1.0)
     of_response, most, best, best_in = _largest_shares(
-        n, m, (sentence, word), (row, said), weights=weights, whole=whole
+        n, m, (sentence, word), (row, response_words), weights=weights, whole=whole
     )
     return Overlap(
         question=_sums(sentence, question[word], n) / max(float(question.sum()), 1.0),
@@ -283,8 +283,8 @@ def _sparse(words: ComparedWords) -> Overlap:
         in_response=most / _own(words, _sums(sentence, weights[word], n)),
         best=best,
         best_in=best_in,
-        asked=_sums(row, question[said], m) / whole,
-        n_new=_sums(row, new[said], m),
+        asked=_sums(row, question[response_words], m) / whole,
+        n_new=_sums(row, new[response_words], m),
         new=new,
     )
 

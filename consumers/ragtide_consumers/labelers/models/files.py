@@ -111,9 +111,9 @@ def model_files(
         raise ConfigurationError(
             f"{name} has no tokenizer.json: save the model's fast tokenizer there (AutoTokenizer(...).save_pretrained)"
         )
-    there = [other for other in optional if (place / other).is_file()]
-    files = [("onnx", onnx), *((other, place / other) for other in ("tokenizer.json", "config.json", *there))]
-    calibration = parse_json(place, CALIBRATION, Calibration, name) if CALIBRATION in there else Calibration()
+    present = [other for other in optional if (place / other).is_file()]
+    files = [("onnx", onnx), *((other, place / other) for other in ("tokenizer.json", "config.json", *present))]
+    calibration = parse_json(place, CALIBRATION, Calibration, name) if CALIBRATION in present else Calibration()
     _check_size(files, name)
     files += [(other, onnx.parent / other) for other in sorted(external_files(onnx, name))]
     _check_size(files, name)

@@ -150,12 +150,12 @@ def _new_folder(cache: Path) -> Path:
             f"{cache} cannot hold downloaded models ({error.strerror}): set models.cache_dir or data_dir to a "
             "directory that you can write to"
         ) from None
-    for left in cache.glob(f"{PARTIAL}*"):
+    for old_folder in cache.glob(f"{PARTIAL}*"):
         # Another process may finish its download now: the folder and its files are moved while this one looks.
         with suppress(FileNotFoundError):
-            newest = max([path.stat().st_mtime for path in (left, *left.rglob("*"))], default=0.0)
+            newest = max([path.stat().st_mtime for path in (old_folder, *old_folder.rglob("*"))], default=0.0)
             if time.time() - newest > ABANDONED_S:
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(old_folder, ignore_errors=True)
     return Path(mkdtemp(prefix=PARTIAL, dir=cache))
 
 

@@ -92,9 +92,9 @@ class Slack(HttpDestination):
                 posted = self._read(await self.post(request)) or posted
         except _GoneError:
             # The first message was deleted in Slack, so the update starts a new thread.
-            again = replace(notification, sent_as="")
+            new_thread = replace(notification, sent_as="")
             try:
-                return self._read(await self.post(self.requests(again, utc_now())[0]))
+                return self._read(await self.post(self.requests(new_thread, utc_now())[0]))
             except _GoneError as error:
                 raise Refused(f"{self.name} answered {error}") from None
         return notification.sent_as or posted
