@@ -61,15 +61,15 @@ class Question:
 
         A text entails a sentence if one of its pieces entails it.
         """
-        return tuple(self._row(verdicts) for _ in self.hypotheses)
-
-    def _row(self, verdicts: Iterator[Entailment]) -> tuple[Entailment, ...]:
-        row: list[Entailment] = ["Neutral"] * self.n_texts
-        for key, _ in self.premises:
-            text, verdict = int(key.partition(".")[0]), next(verdicts)
-            if verdict == "Entailment" or row[text] == "Neutral":
-                row[text] = verdict
-        return tuple(row)
+        rows: list[tuple[Entailment, ...]] = []
+        for _ in self.hypotheses:
+            row: list[Entailment] = ["Neutral"] * self.n_texts
+            for key, _ in self.premises:
+                text, verdict = int(key.partition(".")[0]), next(verdicts)
+                if verdict == "Entailment" or row[text] == "Neutral":
+                    row[text] = verdict
+            rows.append(tuple(row))
+        return tuple(rows)
 
 
 class NliLabeler:

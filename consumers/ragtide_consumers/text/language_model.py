@@ -100,20 +100,17 @@ class LanguageModel:
         return scores
 
     def _scores(self, text: bytes) -> Shares:
-        counts = Counter(self._features_of(text)) if text else None
+        counts: Counter[int] = Counter()
+        if text:
+            numbers = self.features.take(self.firsts.searchsorted(endings(text), "right") - 1)
+            counts.update(numbers[numbers >= 0].tolist())
         if not counts:
             return np.zeros(len(self.languages), np.float32)
-        logs = self._logs_of(np.fromiter(counts, np.intp, len(counts)))
+        logs = self._logs_of_features(np.fromiter(counts, np.intp, len(counts)))
         scores: Shares = np.log1p(np.fromiter(counts.values(), np.float32, len(counts))) @ logs + self.prior
         return scores
 
-    def _features_of(self, text: bytes) -> list[int]:
-        ranges = self.firsts.searchsorted(endings(text), "right") - 1
-        numbers = self.features.take(ranges)
-        features: list[int] = numbers[numbers >= 0].tolist()
-        return features
-
-    def _logs_of(self, features: Places) -> Shares:
+    def _logs_of_features(self, features: Places) -> Shares:
         n, width = len(features), len(self.languages)
         logs = np.empty((n, width), np.float32)
         logs[:] = self.unseen

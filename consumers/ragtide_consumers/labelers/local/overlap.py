@@ -247,11 +247,9 @@ def _kept_weights(n: int) -> Floats:
 
 
 def _all_weights(n: int) -> Floats:
-    return np.array([_weight(n, count) for count in range(max(n, 1) + 1)], np.float64)
-
-
-def _weight(n: int, count: int) -> float:
-    return float(round(log1p((n - count + 0.5) / (count + 0.5)) * _UNIT))
+    return np.array(
+        [float(round(log1p((n - count + 0.5) / (count + 0.5)) * _UNIT)) for count in range(max(n, 1) + 1)], np.float64
+    )
 
 
 def _own(words: ComparedWords, matched: Floats) -> Floats:
