@@ -137,33 +137,30 @@ async def run_demo(
             published += 1
             if paced:
                 await asyncio.sleep(max(started + published / PACE_PER_S - time.monotonic(), 0.0))
-        result = await _result_of(redis, settings, published, started)
+        result = await _wait_for_result(redis, settings, published, started)
         if finished is not None:
             await finished(result)
         return result
 
 
-async def _result_of(redis: Redis, settings: Settings, published: int, started: float) -> DemoResult:
+async def _wait_for_result(redis: Redis, settings: Settings, published: int, started: float) -> DemoResult:
     deployment = Deployment(redis, settings)
     last, moved = -1, time.monotonic()
     while True:
-        found = chosen(await deployment.estimates(windows=False))
-        found = [estimate for estimate in found if estimate.segment is None]
+        estimates = chosen(await deployment.estimates(windows=False))
+        estimates = [estimate for estimate in estimates if estimate.segment is None]
         dead = sum(backlog.lengths["dead_letters"] for backlog in await deployment.backlog())
-        counts = [estimate.n + estimate.n_absent for estimate in found if estimate.metric == "trace.adherence"]
+        counts = [estimate.n + estimate.n_absent for estimate in estimates if estimate.metric == "trace.adherence"]
         scored = max(counts, default=0)
         now = time.monotonic()
         if scored + dead > last:
             last, moved = scored + dead, now
         if scored + dead >= published or now - moved > STALLED_S:
-            first_alert_s = await _first_alert_s(redis, settings, started)
-            return DemoResult(published, scored, dead, now - started, first_alert_s, await deployment.alerts(), found)
+            first_alert_s = None
+            entries: Any = await redis.xrange(Streams(settings.prefix, 0).alerts, count=1)
+            if entries:
+                at_ms, _ = order(entries[0][0].decode())
+                first_alert_s = at_ms / 1000 - (time.time() - (time.monotonic() - started))
+            alerts = await deployment.alerts()
+            return DemoResult(published, scored, dead, now - started, first_alert_s, alerts, estimates)
         await asyncio.sleep(0.1)
-
-
-async def _first_alert_s(redis: Redis, settings: Settings, started: float) -> float | None:
-    entries: Any = await redis.xrange(Streams(settings.prefix, 0).alerts, count=1)
-    if not entries:
-        return None
-    at_ms, _ = order(entries[0][0].decode())
-    return at_ms / 1000 - (time.time() - (time.monotonic() - started))

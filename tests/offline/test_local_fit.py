@@ -345,7 +345,9 @@ def test_a_file_gives_its_gold_scores_or_those_of_a_judge_in_another_file() -> N
     some = {
         (interaction.pipeline, interaction.interaction_id): {TRACE[2]: 1.0} for interaction in demo_interactions()[:7]
     }
-    by_judge = of_rows(rows(lambda _: {"gold_scores": {}}), [Predictions("judge", "1", "ragbench", some, {})], None)
+    by_judge = of_rows(
+        rows(lambda _: {"gold_scores": {}}), [Predictions(LabelerId("judge", "1", "ragbench"), some, {})], None
+    )
     assert reference_text(by_judge.reference) == "judge 1 (ragbench)"
     assert len(by_judge.found) == 7
 

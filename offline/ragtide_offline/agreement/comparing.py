@@ -42,16 +42,16 @@ class PredictionAgreement:
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as values that JSON can hold."""
         return {
-            "labeler": self.predictions.labeler,
-            "labeler_version": self.predictions.version,
-            "profile": self.predictions.profile,
+            "labeler": self.predictions.labeler.name,
+            "labeler_version": self.predictions.labeler.version,
+            "profile": self.predictions.labeler.profile,
             "reference": self.reference,
             **{name: self.counts[name] for name in ("matched", "without_reference", "without_prediction")},
             "metrics": {
-                metric: {**asdict(found), "absent": self.counts[f"absent {metric}"]}
-                for metric, found in self.metrics.items()
+                metric: {**asdict(measures), "absent": self.counts[f"absent {metric}"]}
+                for metric, measures in self.metrics.items()
             },
-            "families": {family: asdict(found) for family, found in self.families.items()},
+            "families": {family: asdict(measures) for family, measures in self.families.items()},
         }
 
 
@@ -78,23 +78,22 @@ def compare(
         without_prediction=len(reference.scores) - len(keys),
     )
     known = {metric for key in keys for metric in reference.scores[key]}
-    wanted = list(metrics) or sorted(known)
-    odd = next((metric for metric in metrics if metric not in known), None)
-    if odd is not None:
-        raise UnusablePredictionsError(
-            f"there is no metric {shortened(odd)!r} in {reference.name}{suggestion(odd, known)}"
-        )
+    for metric in metrics:
+        if metric not in known:
+            raise UnusablePredictionsError(
+                f"there is no metric {shortened(metric)!r} in {reference.name}{suggestion(metric, known)}"
+            )
     clusters = np.array([reference.clusters.get(key, key[1]) for key in keys]) if clustered else None
-    found: dict[str, Agreement] = {}
+    agreements: dict[str, Agreement] = {}
     pairs: dict[str, tuple[Floats, Floats]] = {}
     errors: dict[str, dict[str, Floats]] = {}
-    for metric in wanted:
+    for metric in metrics or sorted(known):
         lowest, highest = predictions.value_range(metric)
         predicted, true = _column(predictions.scores, keys, metric), _column(reference.scores, keys, metric)
         there = ~np.isnan(predicted) & ~np.isnan(true)
         counts[f"absent {metric}"] = int((~np.isnan(true) & ~there).sum())
         pairs[metric] = predicted[there], true[there]
-        found[metric] = agreement(
+        agreements[metric] = agreement(
             *pairs[metric],
             threshold=lowest + threshold * (highest - lowest),
             confidence=confidence,
@@ -110,10 +109,10 @@ def compare(
             "interaction_id, pipeline and metric"
         )
     families = {
-        family: family_agreement(of, confidence=confidence, clusters=clusters, seed=seed)
-        for family, of in errors.items()
+        family: family_agreement(by_metric, confidence=confidence, clusters=clusters, seed=seed)
+        for family, by_metric in errors.items()
     }
-    return PredictionAgreement(predictions, reference.name, found, families, pairs, counts)
+    return PredictionAgreement(predictions, reference.name, agreements, families, pairs, counts)
 
 
 def _with_pipelines(reference: ReferenceScores, predictions: Predictions) -> ReferenceScores:
@@ -152,7 +151,7 @@ def plot_agreement(compared: PredictionAgreement, path: Path) -> None:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigurationError("--plot needs matplotlib: pip install 'ragtide[plot]'") from None
-    metrics = [metric for metric, found in compared.metrics.items() if found.n]
+    metrics = [metric for metric, measures in compared.metrics.items() if measures.n]
     columns = min(len(metrics), 3)
     rows = ceil(len(metrics) / columns)
     # A fixed salt and no date: the same agreement gives the same file.
@@ -171,31 +170,31 @@ def plot_agreement(compared: PredictionAgreement, path: Path) -> None:
 
 
 def _panel(axis: Any, metric: str, compared: PredictionAgreement) -> None:
-    (predicted, true), found = compared.pairs[metric], compared.metrics[metric]
+    (predicted, true), measures = compared.pairs[metric], compared.metrics[metric]
     lowest, highest = compared.predictions.value_range(metric)
     axis.plot([lowest, highest], [lowest, highest], color="0.6", linewidth=1, linestyle="--")
     if set(np.unique(true)) <= {lowest, highest}:
         _calibration(axis, (predicted - lowest) / (highest - lowest), (true - lowest) / (highest - lowest))
         axis.set_ylabel("share that is truly high")
-        measure = f"AUROC {_text_of(found.auroc)}"
+        measure = f"AUROC {_text_of(measures.auroc)}"
     else:
         axis.scatter(predicted, true, s=10, alpha=0.5, color=_BLUE, linewidths=0)
         axis.set_ylabel("reference")
-        measure = f"Spearman {_text_of(found.spearman)}"
+        measure = f"Spearman {_text_of(measures.spearman)}"
     axis.set_xlabel("predicted")
     axis.set_xlim(lowest - 0.03 * (highest - lowest), highest + 0.03 * (highest - lowest))
     axis.set_ylim(lowest - 0.03 * (highest - lowest), highest + 0.03 * (highest - lowest))
-    constant = "" if found.constant_rmse is None else f", constant {found.constant_rmse:.3f}"
-    axis.set_title(f"{metric}  (n = {found.n})\nRMSE {_text_of(found.rmse)}{constant}\n{measure}", fontsize=8)
+    constant = "" if measures.constant_rmse is None else f", constant {measures.constant_rmse:.3f}"
+    axis.set_title(f"{metric}  (n = {measures.n})\nRMSE {_text_of(measures.rmse)}{constant}\n{measure}", fontsize=8)
 
 
 def _calibration(axis: Any, predicted: Floats, true: Floats) -> None:
     order = np.argsort(predicted, kind="stable")
     for group in np.array_split(order, min(BINS, len(order))):
         share = float(true[group].mean())
-        seen = interval("wilson", mean=share, n=len(group), confidence=0.95)
+        wilson = interval("wilson", mean=share, n=len(group), confidence=0.95)
         x = float(predicted[group].mean())
-        axis.plot([x, x], [seen.lower, seen.upper], color=_ORANGE, linewidth=1.5)
+        axis.plot([x, x], [wilson.lower, wilson.upper], color=_ORANGE, linewidth=1.5)
         axis.plot([x], [share], marker="o", markersize=5, color=_ORANGE)
     counts, edges = np.histogram(predicted, bins=20, range=(0.0, 1.0))
     axis.bar(edges[:-1], 0.15 * counts / max(counts.max(), 1), width=0.05, align="edge", color=_BLUE, alpha=0.25)

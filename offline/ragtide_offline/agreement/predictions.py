@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_producers import FileOptions, read_rows
 from ragtide_producers.files.formats import RecordError
 from ragtide_producers.files.formats.text import lines_of
@@ -24,9 +25,7 @@ class UnusablePredictionsError(RagtideError):
 class Predictions:
     """Scores of many interactions by one labeler."""
 
-    labeler: str
-    version: str
-    profile: str
+    labeler: LabelerId
     scores: Mapping[Key, Mapping[str, float]]
     gold: Mapping[Key, Mapping[str, float]]
     """Gold scores in the lines of the scores."""
@@ -36,7 +35,7 @@ class Predictions:
     @property
     def name(self) -> str:
         """Name, version and profile of the labeler, for tables."""
-        return f"{self.labeler} {self.version} ({self.profile})"
+        return f"{self.labeler.name} {self.labeler.version} ({self.labeler.profile})"
 
     def value_range(self, metric: str) -> tuple[float, float]:
         """Return the range of a metric; 0 to 1 if it has no definition."""
@@ -60,24 +59,26 @@ def read_predictions(path: Path) -> list[Predictions]:
     Raises:
         UnusablePredictionsError: the file cannot be read, a line is not a score, or an interaction has two.
     """
-    scores: dict[tuple[str, str, str], dict[Key, Mapping[str, float]]] = {}
-    gold: dict[tuple[str, str, str], dict[Key, Mapping[str, float]]] = {}
-    declared: dict[tuple[str, str, str], dict[str, MetricDeclaration]] = {}
+    scores: dict[LabelerId, dict[Key, Mapping[str, float]]] = {}
+    gold: dict[LabelerId, dict[Key, Mapping[str, float]]] = {}
+    declared: dict[LabelerId, dict[str, MetricDeclaration]] = {}
     for number, line in _lines(path):
-        labeler = tuple(str(line.get(name, "")) for name in ("labeler", "labeler_version", "profile"))
+        labeler = LabelerId(*(str(line.get(name, "")) for name in ("labeler", "labeler_version", "profile")))
         key = _key(path, number, line)
-        found = scores.setdefault((labeler[0], labeler[1], labeler[2]), {})
-        if key in found:
+        by_key = scores.setdefault(labeler, {})
+        if key in by_key:
             raise UnusablePredictionsError(
                 f"{path}:{number}: interaction_id {key[1]} of pipeline {key[0]} occurs twice: make ids unique"
             )
-        found[key] = _numbers(path, number, line, "scores")
-        _declare(path, number, line, declared.setdefault((labeler[0], labeler[1], labeler[2]), {}))
+        by_key[key] = _numbers(path, number, line, "scores")
+        _declare(path, number, line, declared.setdefault(labeler, {}))
         if line.get("gold_scores"):
-            gold.setdefault((labeler[0], labeler[1], labeler[2]), {})[key] = _numbers(path, number, line, "gold_scores")
+            gold.setdefault(labeler, {})[key] = _numbers(path, number, line, "gold_scores")
     if not scores:
         raise UnusablePredictionsError(f"{path} holds no scores: give the output of ragtide score --json")
-    return [Predictions(*by, found, gold.get(by, {}), declared[by]) for by, found in scores.items()]
+    return [
+        Predictions(labeler, by_key, gold.get(labeler, {}), declared[labeler]) for labeler, by_key in scores.items()
+    ]
 
 
 def read_gold(path: Path) -> ReferenceScores:

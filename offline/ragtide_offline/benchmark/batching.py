@@ -91,11 +91,11 @@ async def ask_in_batches(
 
 
 async def _missing(judge: Any, paths: Sequence[Path], limit: int | None) -> dict[str, BatchRequest]:
-    found: dict[str, BatchRequest] = {}
+    requests: dict[str, BatchRequest] = {}
     for path in paths:
         for number, (row, _) in enumerate(read_labeled(path)):
             if limit is not None and number >= limit:
                 break
             if row.interaction is not None:
-                found |= {request.key: request for request in await judge.uncached_requests(row.interaction)}
-    return found
+                requests |= {request.key: request for request in await judge.uncached_requests(row.interaction)}
+    return requests

@@ -72,7 +72,7 @@ class CorruptionFigures:
     """None if the metric may do either, or with too few rows."""
 
 
-def verdict_of(expected: Expected | None, found: Measured) -> Verdict | None:
+def verdict_of(expected: Expected | None, measured: Measured) -> Verdict | None:
     """Return how a metric follows a failure, by the interval of its AUROC.
 
     >>> verdict_of("worse", Measured(0.9, 0.8, 1.0)), verdict_of("worse", Measured(0.52, 0.48, 0.56))
@@ -80,7 +80,7 @@ def verdict_of(expected: Expected | None, found: Measured) -> Verdict | None:
     >>> verdict_of("same", Measured(0.52, 0.48, 0.56)), verdict_of("same", Measured(0.3, 0.25, 0.35))
     ('stays', 'moves')
     """
-    lower, upper = found.lower, found.upper
+    lower, upper = measured.lower, measured.upper
     if expected is None or lower is None or upper is None:
         return None
     if expected == "same":
@@ -99,12 +99,12 @@ _SIGHTS: Final[Mapping[Verdict | None, Sight]] = {
 
 def seen_failures(figures: Sequence[CorruptionFigures]) -> dict[str, Failures]:
     """Return by metric which failures it sees, and with which harmless changes it moves."""
-    found: dict[str, dict[Sight, list[str]]] = {}
+    failures: dict[str, dict[Sight, list[str]]] = {}
     for figure in figures:
         sight = _SIGHTS.get(figure.verdict)
         if sight is not None:
-            found.setdefault(figure.metric, {}).setdefault(sight, []).append(figure.corruption)
-    return dict(found)
+            failures.setdefault(figure.metric, {}).setdefault(sight, []).append(figure.corruption)
+    return dict(failures)
 
 
 class SpoiltRows(LabelerRun[tuple[int, str | None]]):
@@ -190,8 +190,8 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
     @property
     def metrics(self) -> list[str]:
         """The metrics of the labeler that are compared: those that a corruption should move, and custom metrics."""
-        found = dict.fromkeys(metric for scores in self._scores.get(None, {}).values() for metric in scores)
-        return [metric for metric in found if metric in EXPECTED or metric not in METRICS]
+        scored = dict.fromkeys(metric for scores in self._scores.get(None, {}).values() for metric in scores)
+        return [metric for metric in scored if metric in EXPECTED or metric not in METRICS]
 
     def finish(self, confidence: float = 0.95) -> Iterator[None]:
         """Compute the figures, and yield after those of each metric and corruption."""
@@ -212,11 +212,11 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         there = ~np.isnan(pairs.predicted)
         both = {name: pairs.part(there & (subsets == name)) for name in dict.fromkeys(subsets.tolist())}
         both = {name: part for name, part in both.items() if len(part.truth) >= FEWEST}
-        key = self._key(metric)
-        lower_is_better = _direction(metric, self._declared) is Direction.LOWER
+        definition = definition_of(metric, self._declared)
+        lower_is_better = definition is not None and definition.direction is Direction.LOWER
         better = _clean_is_lower if lower_is_better else _clean_is_higher
-        measured = figures_of({"AUROC": better, "change": bias}, both, confidence, self.result.seed)
-        found, change = (figure.mean for figure in measured)
+        figures = figures_of({"AUROC": better, "change": bias}, both, confidence, self.result.seed)
+        distinguished, change = (figure.mean for figure in figures)
         expected = corruption.expected.get(metric)
         n, tried = int(there.sum()), len(there)
         return CorruptionFigures(
@@ -226,12 +226,12 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
             n=n,
             applied=self._spoilt[corruption.name] / max(len(self._rows), 1),
             absent=1 - n / tried if tried else 0.0,
-            auroc=found,
+            auroc=distinguished,
             before=_mean([float(part.truth.mean()) for part in both.values()]),
             after=_mean([float(part.predicted.mean()) for part in both.values()]),
             change=change,
-            delay=self._delay(corruption.name, subsets, pairs, key) if tried >= FEWEST else None,
-            verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, found),
+            delay=self._delay(corruption.name, subsets, pairs, metric) if tried >= FEWEST else None,
+            verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, distinguished),
         )
 
     def _pairs(self, corruption: str, metric: str) -> tuple[NDArray[np.str_], SubsetScores]:
@@ -251,22 +251,14 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         )
         return np.array([name if sizes[name] >= FEWEST else OTHERS for name in names], np.str_), scores
 
-    def _key(self, metric: str) -> EstimateKey:
-        declaration = self._declared.get(metric)
+    def _delay(self, corruption: str, subsets: NDArray[np.str_], pairs: SubsetScores, metric: str) -> Delay:
+        declaration, by = self._declared.get(metric), self.result.labeler
         measure = None if declaration is None else declaration.measure
-        by = self.result.labeler
-        return EstimateKey("benchmark", None, None, metric, by.profile, by.name, by.version, measure)
-
-    def _delay(self, corruption: str, subsets: NDArray[np.str_], pairs: SubsetScores, key: EstimateKey) -> Delay:
+        key = EstimateKey("benchmark", None, None, metric, by.profile, by.name, by.version, measure)
         _, place, sizes = np.unique(subsets, return_inverse=True, return_counts=True)
         weights = 1 / (sizes[place] * len(sizes))
-        seed = random_of(key.metric, corruption, self.result.seed).getrandbits(63)
+        seed = random_of(metric, corruption, self.result.seed).getrandbits(63)
         return simulated_delay(pairs.truth, pairs.predicted, weights, key, seed=seed)
-
-
-def _direction(metric: str, declared: Mapping[str, MetricDeclaration]) -> Direction:
-    definition = definition_of(metric, declared)
-    return Direction.HIGHER if definition is None else definition.direction
 
 
 def _clean_is_higher(after: Floats, clean: Floats) -> float:

@@ -70,7 +70,7 @@ def simulated_delay(
     table = DetectorTable()
     rule = rule or AlertRule(name="drift", kind="drift", metric=key.metric)
     rule = rule if rule.run_length else rule.model_copy(update={"run_length": DEFAULT_RUN_LENGTH})
-    found = np.full(runs, WITHIN, dtype=np.int64)
+    delays = np.full(runs, WITHIN, dtype=np.int64)
     run_of: dict[int, int] = {}
     for run in range(runs):
         state = RuleState(rule, key, table)
@@ -79,7 +79,7 @@ def simulated_delay(
             run_of |= {detector.row: run for detector in state.detectors if detector.active}
     streams = rng.choice(spoilt, (runs, WITHIN), p=weights)
     for start in range(0, WITHIN, _STEP):
-        rows = np.array([row for row, run in run_of.items() if found[run] == WITHIN], dtype=np.intp)
+        rows = np.array([row for row, run in run_of.items() if delays[run] == WITHIN], dtype=np.intp)
         if not rows.size:
             break
         values = streams[[run_of[row] for row in rows.tolist()], start : start + _STEP]
@@ -88,12 +88,12 @@ def simulated_delay(
         alarms, _ = table.update(np.broadcast_to(rows[:, None], values.shape)[there], values[there], places)
         for alarm in alarms:
             run = run_of[alarm.row]
-            found[run] = min(found[run], int(places[alarm.position]))
-    found.sort()
-    median, late = (int(found[place]) + 1 for place in (runs // 2, -(-95 * runs // 100) - 1))
+            delays[run] = min(delays[run], int(places[alarm.position]))
+    delays.sort()
+    median, late = (int(delays[place]) + 1 for place in (runs // 2, -(-95 * runs // 100) - 1))
     return Delay(
         median=median if median <= WITHIN else None,
         late=late if late <= WITHIN else None,
         within=WITHIN,
-        alerted=float((found < WITHIN).mean()),
+        alerted=float((delays < WITHIN).mean()),
     )

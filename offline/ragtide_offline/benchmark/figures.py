@@ -1,7 +1,7 @@
 """Figures of a benchmark: of every subset, and their mean, with bootstrap intervals. Arrays in, numbers out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -91,33 +91,17 @@ def calibration_error(predicted: Floats, truth: Floats) -> float:
     return sum(gaps) / len(predicted)
 
 
-def _of_low(predicted: Floats, truth: Floats) -> float:
-    return auroc(-predicted, truth < 0.5)
-
-
-def _brier(predicted: Floats, truth: Floats) -> float:
-    return rmse(predicted, truth) ** 2
-
-
-def _constant_brier(_: Floats, truth: Floats) -> float:
-    return float(np.var(truth))
-
-
-def _constant_rmse(_: Floats, truth: Floats) -> float:
-    return float(np.std(truth))
-
-
 BINARY: Final[Mapping[str, Statistic]] = {
-    "AUROC of low": _of_low,
-    "Brier score": _brier,
-    "Brier score of a constant": _constant_brier,
+    "AUROC of low": lambda predicted, truth: auroc(-predicted, truth < 0.5),
+    "Brier score": lambda predicted, truth: rmse(predicted, truth) ** 2,
+    "Brier score of a constant": lambda _, truth: float(np.var(truth)),
     "calibration error": calibration_error,
 }
 """Figures of metrics that are 0 or 1. A constant is the mean of the subset."""
 
 SHARES: Final[Mapping[str, Statistic]] = {
     "RMSE": rmse,
-    "RMSE of a constant": _constant_rmse,
+    "RMSE of a constant": lambda _, truth: float(np.std(truth)),
     "Spearman": spearman,
 }
 """Figures of other metrics."""
@@ -130,12 +114,8 @@ LENGTH: Final = "error with length of response, Spearman"
 """Above 0 if long responses get too high scores, compared with short ones."""
 
 
-def _mean(values: Floats, _: Floats) -> float:
-    return float(values.mean())
-
-
 def _biases(subsets: Mapping[str, SubsetScores], confidence: float, seed: int) -> list[Figure]:
-    found = []
+    biases = []
     moved = {}
     for name, scores in subsets.items():
         there = np.isfinite(scores.reordered) if scores.reordered is not None else np.zeros(len(scores.truth), np.bool_)
@@ -143,15 +123,15 @@ def _biases(subsets: Mapping[str, SubsetScores], confidence: float, seed: int) -
             change = np.abs(scores.reordered - scores.predicted)[there]
             moved[name] = SubsetScores(change, change, scores.questions[there], {})
     if moved:
-        found.append(figure_of(ORDER, _mean, moved, confidence, seed))
+        biases.append(figure_of(ORDER, lambda change, _: float(change.mean()), moved, confidence, seed))
     by_length = {
         name: SubsetScores(scores.predicted - scores.truth, scores.lengths, scores.questions, {})
         for name, scores in subsets.items()
         if scores.lengths is not None
     }
     if by_length:
-        found.append(figure_of(LENGTH, spearman, by_length, confidence, seed))
-    return found
+        biases.append(figure_of(LENGTH, spearman, by_length, confidence, seed))
+    return biases
 
 
 def metric_figures(
@@ -167,28 +147,31 @@ def metric_figures(
     """
     binary = all(np.isin(scores.truth, (0.0, 1.0)).all() for scores in subsets.values())
     statistics = BINARY if binary else SHARES
-    found = figures_of(statistics, subsets, confidence, seed)
+    figures = figures_of(statistics, subsets, confidence, seed)
     first = next(iter(statistics))
     judges = []
     for judge in dict.fromkeys(name for scores in subsets.values() for name in scores.judges):
-        theirs = {name: _scored_by(scores, judge) for name, scores in subsets.items() if judge in scores.judges}
-        theirs = {name: scores for name, scores in theirs.items() if len(scores.truth) >= FEWEST}
+        theirs, ours = {}, {}
+        for name, scores in subsets.items():
+            there = ~np.isnan(scores.judges[judge]) if judge in scores.judges else np.zeros(0, np.bool_)
+            if there.sum() >= FEWEST:
+                ours[name] = scores.part(there)
+                theirs[name] = replace(ours[name], predicted=scores.judges[judge][there])
         if theirs:
-            of_judge = {name: _as_labeler(scores, judge) for name, scores in theirs.items()}
             judges.append(
                 JudgeFigure(
                     judge,
                     first,
                     sum(len(scores.truth) for scores in theirs.values()),
-                    figure_of(first, statistics[first], of_judge, confidence, seed).mean,
                     figure_of(first, statistics[first], theirs, confidence, seed).mean,
+                    figure_of(first, statistics[first], ours, confidence, seed).mean,
                 )
             )
     return MetricFigures(
         metric,
         sum(len(scores.truth) for scores in subsets.values()),
         int(sum((scores.truth == 0).sum() for scores in subsets.values())) if binary else None,
-        found,
+        figures,
         judges,
         _biases(subsets, confidence, seed),
     )
@@ -216,12 +199,12 @@ def figures_of(
     for number, (subset, scores) in enumerate(subsets.items()):
         if len(scores.truth) < FEWEST:
             continue
-        found = {name: statistic(scores.predicted, scores.truth) for name, statistic in statistics.items()}
-        defined = [name for name, value in found.items() if not np.isnan(value)]
+        exact = {name: statistic(scores.predicted, scores.truth) for name, statistic in statistics.items()}
+        defined = [name for name, value in exact.items() if not np.isnan(value)]
         samples = resamples(len(scores.truth), scores.questions, seed=seed + number) if defined else []
         resampled = [(scores.predicted[sample], scores.truth[sample]) for sample in samples]
         for name in defined:
-            values[name][subset] = found[name]
+            values[name][subset] = exact[name]
             drawn[name].append([statistics[name](*pair) for pair in resampled])
     return [_figure(name, values[name], drawn[name], confidence) for name in statistics]
 
@@ -236,14 +219,3 @@ def _figure(name: str, values: Mapping[str, float], drawn: Sequence[Sequence[flo
         return Figure(name, Measured(mean), values)
     lower, upper = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Figure(name, Measured(mean, float(lower), float(upper)), values)
-
-
-def _scored_by(scores: SubsetScores, judge: str) -> SubsetScores:
-    there = ~np.isnan(scores.judges[judge])
-    return SubsetScores(
-        scores.predicted[there], scores.truth[there], scores.questions[there], {judge: scores.judges[judge][there]}
-    )
-
-
-def _as_labeler(scores: SubsetScores, judge: str) -> SubsetScores:
-    return SubsetScores(scores.judges[judge], scores.truth, scores.questions, {})

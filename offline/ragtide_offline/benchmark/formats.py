@@ -51,11 +51,11 @@ def read_labeled(path: Path) -> Iterator[tuple[Row, Mapping[str, Any]]]:
 
 def _row(record: Record, fields: Fields, convert: Callable[[Fields], Fields | None], options: FileOptions) -> Row:
     try:
-        found = convert(fields)
-        if found is None:
+        converted = convert(fields)
+        if converted is None:
             row = row_of(record, options)
         else:
-            known = {"pipeline": options.unnamed, "interaction_id": made_id(record), **found}
+            known = {"pipeline": options.unnamed, "interaction_id": made_id(record), **converted}
             row = Row(record.number, RagInteraction.from_fields(known))
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
@@ -73,7 +73,11 @@ def _converter(path: Path, fields: Fields) -> Callable[[Fields], Fields | None]:
     if {"passage", "answer", "label"} <= fields.keys():
         return _halubench
     if {"source_id", "labels", "response"} <= fields.keys():
-        sources = _sources(path.with_name(SOURCES))
+        path = path.with_name(SOURCES)
+        if not path.exists():
+            raise UnreadableFileError(f"{path} is missing: RAGTruth has the passages of its responses in this file")
+        rows = [record.fields for record in read_records(path, FileOptions()) if record.fields is not None]
+        sources = {str(row["source_id"]): row for row in rows if "source_id" in row}
         return lambda row: _ragtruth(row, sources)
     return lambda _: None
 
@@ -118,11 +122,10 @@ def _halubench(row: Fields) -> Fields:
 def _ragtruth(row: Fields, sources: Mapping[str, Fields]) -> Fields:
     source = sources[str(row["source_id"])]
     info = source["source_info"]
-    asked = info["question"] if isinstance(info, Mapping) and "question" in info else str(source["prompt"])
-    given = info.get("passages", info) if isinstance(info, Mapping) else info
+    passages = info.get("passages", info) if isinstance(info, Mapping) else info
     return {
-        "question": asked,
-        "documents": [given if isinstance(given, str) else str(given)],
+        "question": info["question"] if isinstance(info, Mapping) and "question" in info else str(source["prompt"]),
+        "documents": [passages if isinstance(passages, str) else str(passages)],
         "response": row["response"],
         "gold_scores": {ADHERENCE: float(not spans_of_people(row))},
         "segments": {
@@ -130,13 +133,6 @@ def _ragtruth(row: Fields, sources: Mapping[str, Fields]) -> Fields:
             "model": str(row.get("model") or "unknown"),
         },
     }
-
-
-def _sources(path: Path) -> dict[str, Fields]:
-    if not path.exists():
-        raise UnreadableFileError(f"{path} is missing: RAGTruth has the passages of its responses in this file")
-    records = (record.fields for record in read_records(path, FileOptions()))
-    return {str(fields["source_id"]): fields for fields in records if fields is not None and "source_id" in fields}
 
 
 JUDGES: Final[Mapping[str, tuple[str, str]]] = {

@@ -71,10 +71,10 @@ def opinions_of(fields: Mapping[str, Any]) -> Opinions:
         KeyError: an aspect is missing.
         ValueError: an opinion is no number from -2 to 2, or an aspect has none.
     """
-    found = {name: [float(value) for value in fields["human"][key]] for name, key in ASPECTS.items()}
-    if not all(values and all(abs(value) <= LARGEST for value in values) for values in found.values()):
+    opinions = {name: [float(value) for value in fields["human"][key]] for name, key in ASPECTS.items()}
+    if not all(values and all(abs(value) <= LARGEST for value in values) for values in opinions.values()):
         raise ValueError("human")
-    return found
+    return opinions
 
 
 class PreferencePairs:
@@ -110,14 +110,14 @@ class PreferencePairs:
             confidence: level of the intervals.
             seed: of the bootstrap, which draws questions.
         """
-        found = []
+        correlations = []
         for metric, pairs in sorted(self._pairs.items()):
             figures = [
                 figure_of(name, spearman, {"people": _scores(pairs, name)}, confidence, seed) for name in ASPECTS
             ]
             if any(figure.mean.lower is not None for figure in figures):
-                found.append(PreferenceFigures(metric, len(pairs), figures))
-        return found
+                correlations.append(PreferenceFigures(metric, len(pairs), figures))
+        return correlations
 
 
 def _scores(pairs: Sequence[ComparedPair], aspect: str) -> SubsetScores:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ragtide_producers import Row
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import MetricEvent, RagInteraction
 
 from ..runs import LabelerRun
 from ..score.scoring import Outcome
@@ -84,20 +83,22 @@ class Benchmark(LabelerRun[Asked]):
                     self.result.counts["without_truth"] += 1
                     continue
                 yield (path, fields, "row"), row
-                if interaction is not None and len(interaction.documents) > 1 and self._is_asked_again(interaction):
+                if interaction is None or len(interaction.documents) < 2:
+                    continue
+                digest = blake2b(interaction.interaction_id.encode(), digest_size=4).digest()
+                if int.from_bytes(digest, "big") < self._reorder * 2**32:
                     turned = {"documents": interaction.documents[::-1], "steps": None}
                     yield (path, fields, "again"), replace(row, interaction=interaction.model_copy(update=turned))
-
-    def _is_asked_again(self, interaction: RagInteraction) -> bool:
-        digest = blake2b(interaction.interaction_id.encode(), digest_size=4).digest()
-        return int.from_bytes(digest, "big") < self._reorder * 2**32
 
     def take(self, asked: Asked, outcome: Outcome) -> None:
         """Take the scores of a row beside its true ones."""
         path, fields, part = asked
         event, interaction = outcome.event, outcome.row.interaction
         if part == "again":
-            self._take_again(event)
+            if event is not None:
+                self.result.counts["reordered"] += 1
+                for place in self._latest:
+                    self._reordered[place][len(self._scores[place]) - 1] = event.scores.get(place[0], float("nan"))
             return
         self._latest = []
         if part != "row":
@@ -119,14 +120,6 @@ class Benchmark(LabelerRun[Asked]):
                 (event.scores[metric], truth, question, of_metric, len(interaction.response))
             )
             self._latest.append((metric, subset))
-
-    def _take_again(self, event: MetricEvent | None) -> None:
-        if event is None:
-            return
-        self.result.counts["reordered"] += 1
-        for metric, subset in self._latest:
-            last = len(self._scores[metric, subset]) - 1
-            self._reordered[metric, subset][last] = event.scores.get(metric, float("nan"))
 
     def _arrays(self, metric: str, subset: str) -> SubsetScores:
         predicted, truth, questions, judges, lengths = zip(*self._scores[metric, subset], strict=True)

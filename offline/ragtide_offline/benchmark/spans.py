@@ -65,7 +65,7 @@ def spans_of_people(row: Mapping[str, Any]) -> list[Span]:
         KeyError: a span has no start or end.
         ValueError: a span is not within the response.
     """
-    spans = [(each["start"], each["end"]) for each in row["labels"]]
+    spans = [(label["start"], label["end"]) for label in row["labels"]]
     for start, end in spans:
         if not (isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= len(row["response"])):
             raise ValueError("labels")
@@ -117,11 +117,11 @@ def found_spans(truth: TrueSpans, labelings: Iterable[Labels]) -> list[Span] | N
                 place for place, probability in zip(truth.places, labels.supported, strict=True) if probability < LIKELY
             ]
         if isinstance(labels, SentenceLabels):
-            return _of_labels(truth, labels)
+            return _marked_spans(truth, labels)
     return None
 
 
-def _of_labels(truth: TrueSpans, labels: SentenceLabels) -> list[Span] | None:
+def _marked_spans(truth: TrueSpans, labels: SentenceLabels) -> list[Span] | None:
     keys = response_keys(len(truth.places))
     places = dict(zip(keys, truth.places, strict=True))
     verdicts = supported_sentences(labels)
@@ -129,11 +129,11 @@ def _of_labels(truth: TrueSpans, labels: SentenceLabels) -> list[Span] | None:
         return None
     if not labels.unsupported_spans:
         return [place for key, place in places.items() if not verdicts[key]]
-    found = []
+    spans = []
     for span in labels.unsupported_spans:
         start, end = places.get(normalize_key(span.sentence), (0, 0))
-        found.append((min(start + span.start, end), min(start + span.end, end)))
-    return found
+        spans.append((min(start + span.start, end), min(start + span.end, end)))
+    return spans
 
 
 class ComparedSpans:
@@ -162,11 +162,11 @@ class ComparedSpans:
             return
         if truth is None or not truth.places:
             return
-        found = found_spans(truth, labelings)
-        if found is None:
+        spans = found_spans(truth, labelings)
+        if spans is None:
             self.undecided += 1
             return
-        theirs, ours = _mask(truth.spans, len(truth.text)), _mask(found, len(truth.text))
+        theirs, ours = _mask(truth.spans, len(truth.text)), _mask(spans, len(truth.text))
         # White space around sentences belongs to no sentence, so no labeler could mark it.
         inside = _mask(truth.places, len(truth.text))
         theirs &= inside
@@ -180,12 +180,15 @@ class ComparedSpans:
             confidence: level of the intervals.
             seed: of the bootstrap, which draws questions within subsets.
         """
-        subsets = {name: _scores(responses) for name, responses in self._subsets.items()}
-        figures = [figure_of(name, of, subsets, confidence, seed) for name, of in STATISTICS.items()]
+        subsets = {}
+        for name, responses in self._subsets.items():
+            counts = np.array([counts for counts, _ in responses], np.float64)
+            subsets[name] = SubsetScores(counts, counts, np.array([question for _, question in responses]), {})
+        figures = [figure_of(name, statistic, subsets, confidence, seed) for name, statistic in STATISTICS.items()]
         if figures[0].mean.value is None:
             return None
-        responses = [counts for subset in self._subsets.values() for counts, _ in subset]
-        return SpanFigures(len(responses), sum(theirs > 0 for _, _, theirs, _ in responses), figures)
+        marked = [theirs > 0 for responses in self._subsets.values() for (_, _, theirs, _), _ in responses]
+        return SpanFigures(len(marked), sum(marked), figures)
 
 
 def _mask(spans: Iterable[Span], length: int) -> NDArray[np.bool_]:
@@ -193,11 +196,6 @@ def _mask(spans: Iterable[Span], length: int) -> NDArray[np.bool_]:
     for start, end in spans:
         mask[start:end] = True
     return mask
-
-
-def _scores(responses: Sequence[ComparedResponse]) -> SubsetScores:
-    counts = np.array([counts for counts, _ in responses], np.float64)
-    return SubsetScores(counts, counts, np.array([question for _, question in responses]), {})
 
 
 def _share(part: float, whole: float) -> float:

@@ -225,13 +225,12 @@ def of_rows(
                 Judgement(scores, interaction.occurred_at, interaction.sampling_probability),
             )
     for some in predictions:
-        by = LabelerId(some.labeler, some.version, some.profile)
         for (pipeline, identity), scores in some.scores.items():
             digest = interaction_digest(pipeline, identity)
             if digest in interactions:
                 interaction = interactions[digest]
                 probability, versions = interaction.sampling_probability, _versions(some.declared)
-                judgements.add(by, digest, Judgement(scores, interaction.occurred_at, probability, versions))
+                judgements.add(some.labeler, digest, Judgement(scores, interaction.occurred_at, probability, versions))
     return _gather(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
