@@ -69,22 +69,18 @@ def scored_metrics(settings: Settings, pipeline: str = "*") -> frozenset[str] | 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
-    found: frozenset[str] = frozenset()
-    for own in _labelings(settings, pipeline):
+    scored: frozenset[str] = frozenset()
+    labelings = [settings]
+    if settings.evaluators:
+        matching = (evaluator for evaluator in settings.evaluators if _meet(evaluator.pipelines, pipeline))
+        labelings = [settings.of_evaluator(evaluator) for evaluator in matching]
+    for own in labelings:
         metrics = published_metrics(own)
         if metrics is None:
             return None
         elsewhere = {criterion.metric for criterion in own.judge.criteria if not _meet(criterion.pipelines, pipeline)}
-        found |= metrics - elsewhere
-    return found | _OF_EVERY_EVENT | frozenset(_custom(settings))
-
-
-def _labelings(settings: Settings, pipeline: str) -> list[Settings]:
-    if not settings.evaluators:
-        return [settings]
-    return [
-        settings.of_evaluator(evaluator) for evaluator in settings.evaluators if _meet(evaluator.pipelines, pipeline)
-    ]
+        scored |= metrics - elsewhere
+    return scored | _OF_EVERY_EVENT | frozenset(_custom(settings))
 
 
 def _meet(patterns: Iterable[str], pattern: str) -> bool:
@@ -94,8 +90,8 @@ def _meet(patterns: Iterable[str], pattern: str) -> bool:
     (True, True, False, True)
     """
     return any(
-        fnmatchcase(pattern, each) or fnmatchcase(each, pattern) or (is_pattern(each) and is_pattern(pattern))
-        for each in patterns
+        fnmatchcase(pattern, other) or fnmatchcase(other, pattern) or (is_pattern(other) and is_pattern(pattern))
+        for other in patterns
     )
 
 
@@ -110,31 +106,37 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
     """
     rules, known = tuple(rules), known_metrics(settings)
     everywhere = scored_metrics(settings)
-    found: list[RuleFinding] = []
+    findings: list[RuleFinding] = []
     names: set[str] = set()
     for rule in rules:
         if rule.name in names:
-            found.append(RuleFinding(rule.name, "error", "another rule has this name: give each a name of its own"))
+            findings.append(RuleFinding(rule.name, "error", "another rule has this name: give each a name of its own"))
         names.add(rule.name)
         try:
             check_rules([rule], known)
         except ConfigurationError as error:
-            found.append(RuleFinding(rule.name, "error", str(error).removeprefix(f"alert rule {rule.name}: ")))
+            findings.append(RuleFinding(rule.name, "error", str(error).removeprefix(f"alert rule {rule.name}: ")))
             continue
         if rule.covariate is not None:
             if not rule.covariate.startswith(SEGMENT_COVARIATE) and rule.covariate not in COMPUTED_COVARIATES:
-                found.append(RuleFinding(rule.name, "warning", _not_computed(rule.covariate)))
+                findings.append(RuleFinding(rule.name, "warning", _not_computed(rule.covariate)))
             continue
         if rule.metric not in known:
-            found.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
+            findings.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
             continue
         there = scored_metrics(settings, rule.pipeline)
-        if there is None or rule.metric in there or _spare(rule, rules, there):
+        if there is None or rule.metric in there:
             continue
-        elsewhere = everywhere is None or rule.metric in everywhere
-        message = _scored_elsewhere(rule) if elsewhere else _unpublished(rule.metric, settings, there)
-        found.append(RuleFinding(rule.name, "warning", message))
-    return found
+        if rule in DEFAULT_RULES and any(other.metric in there for other in rules):
+            continue
+        message = _unpublished(rule.metric, settings, there)
+        if everywhere is None or rule.metric in everywhere:
+            message = (
+                f"{rule.metric} is scored in other pipelines only, so the rule never fires for {rule.pipeline}: "
+                "correct pipeline, or the pipelines of an evaluator or of the criterion"
+            )
+        findings.append(RuleFinding(rule.name, "warning", message))
+    return findings
 
 
 def default_rules_sentence(names: Sequence[str]) -> str:
@@ -142,10 +144,6 @@ def default_rules_sentence(names: Sequence[str]) -> str:
     if not names:
         return "No default rule is in force."
     return f"Default rules in force: {', '.join(names)} (alert_defaults = false turns them off)."
-
-
-def _spare(rule: AlertRule, rules: Iterable[AlertRule], there: Iterable[str]) -> bool:
-    return rule in DEFAULT_RULES and any(other.metric in there for other in rules)
 
 
 def _unknown(metric: str, known: Iterable[str]) -> str:
@@ -171,13 +169,6 @@ def _not_computed(covariate: str) -> str:
         f"ragtide does not compute the covariate {covariate}; {meant} it with the interactions "
         f'(covariates = {{"{covariate}": ...}}), or use {", ".join(COMPUTED_COVARIATES)}. '
         "Without it the rule never fires"
-    )
-
-
-def _scored_elsewhere(rule: AlertRule) -> str:
-    return (
-        f"{rule.metric} is scored in other pipelines only, so the rule never fires for {rule.pipeline}: correct "
-        "pipeline, or the pipelines of an evaluator or of the criterion"
     )
 
 

@@ -45,13 +45,13 @@ def read_sentinels(settings: Settings) -> "list[Sentinel]":
     except UnreadableFileError as error:
         raise ConfigurationError(f"judge.sentinels: {error}") from None
     problem = next((row.problem for row in rows if row.problem), "it is empty")
-    found = sentinels_of([row.interaction for row in rows if row.interaction is not None], SENTINELS_MAX)
-    if not found:
+    sentinels = sentinels_of([row.interaction for row in rows if row.interaction is not None], SENTINELS_MAX)
+    if not sentinels:
         raise ConfigurationError(
             f"judge.sentinels = {str(path)!r} has no interaction with documents and a response ({problem}): name a "
             "file that ragtide score reads"
         )
-    return found
+    return sentinels
 
 
 @asynccontextmanager
@@ -76,6 +76,6 @@ async def ask_sentinels(settings: Settings, url: str, stop: asyncio.Event, proce
     """
     from ragtide_consumers.sentinels.service import Sentinels  # noqa: PLC0415 - as above
 
-    found = await asyncio.to_thread(read_sentinels, settings)
+    sentinels = await asyncio.to_thread(read_sentinels, settings)
     async with connect_async(url) as redis, sentinel_judge(settings, redis) as judge:
-        await Sentinels(redis, settings, judge, found, process).run(stop)
+        await Sentinels(redis, settings, judge, sentinels, process).run(stop)

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from time import monotonic
 from types import MappingProxyType
@@ -92,7 +92,14 @@ async def serve(
     # The rules of a workspace are in Redis, and stay as they are.
     names = {"worker": worker, "aggregator": aggregator, "recorder": recorder, "notify": notifier}
     running = {name for name, runs in names.items() if runs} | set(others)
-    rules = _settings_watch(settings, process, running) if workspace_of(settings.prefix) is None else None
+    rules = None
+    if workspace_of(settings.prefix) is None:
+        rules = SettingsWatch(
+            settings,
+            roles=running,
+            check=lambda changed: check_rules(changed.alerts, known_metrics(changed)),
+            count=rules_counter(process),
+        )
     roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
     roles += [ask_sentinels(settings, url, stop, process)] if worker and asks_sentinels(settings) else []
     roles += [aggregate(settings, url, stop, process, rules=rules)] if aggregator else []
@@ -148,13 +155,6 @@ async def _when_redis_answers(prepare: Callable[[], Awaitable[T]], stop: asyncio
             return ready
         await sleep_or_stop(stop, backoff.pause_s())
     return None
-
-
-def _settings_watch(settings: Settings, process: ProcessTelemetry, roles: Collection[str]) -> SettingsWatch:
-    def check(found: Settings) -> None:
-        check_rules(found.alerts, known_metrics(found))
-
-    return SettingsWatch(settings, roles=roles, check=check, count=rules_counter(process))
 
 
 async def report_settings(watch: SettingsWatch, prefix: str, url: str, stop: asyncio.Event) -> None:

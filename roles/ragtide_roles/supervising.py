@@ -133,11 +133,11 @@ class _Supervisor:
                         if member.process is None and monotonic() >= member.starts_at:
                             self._start(member)
                 elif monotonic() >= self._kill_at:
-                    log.warning(
-                        "killing processes that did not end", processes=[found.name for found in self._running()]
-                    )
+                    names = [member.name for member in self._running()]
+                    log.warning("killing processes that did not end", processes=names)
                     self._send(signal.SIGKILL)
-                for number in self._received(self._timeout_s()):
+                readable = wait([self._signals], self._timeout_s())
+                for number in self._signals.recv(4096) if readable else b"":
                     self._obey(number)
                 for member in self._running():
                     self._look_at(member)
@@ -174,9 +174,6 @@ class _Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOP_SIGNALS, signal.SIGHUP))
         member.process, member.started_at, member.starts = process, monotonic(), member.starts + 1
         log.info("process started", name=member.name, process_id=process.pid)
-
-    def _received(self, timeout_s: float | None) -> bytes:
-        return self._signals.recv(4096) if wait([self._signals], timeout_s) else b""
 
     def _obey(self, number: int) -> None:
         if number == signal.SIGHUP:

@@ -1,7 +1,6 @@
 """The processes of one worker: how many there are, what each may call, and what they load together."""
 
 import gc
-from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
@@ -30,7 +29,8 @@ def process_count(settings: Settings, processors: int, memory_bytes: int | None)
     Raises:
         ConfigurationError: more processes are wanted than calls may be in flight.
     """
-    calls = {name: remote.max_in_flight for name, remote in _endpoints(settings).items() if name in settings.labelers}
+    endpoints: dict[str, RemoteSettings] = {"judge": settings.judge, **settings.services}
+    calls = {name: remote.max_in_flight for name, remote in endpoints.items() if name in settings.labelers}
     if settings.worker_processes is not None:
         for name, most in calls.items():
             if settings.worker_processes > most:
@@ -40,16 +40,12 @@ def process_count(settings: Settings, processors: int, memory_bytes: int | None)
                 )
         return settings.worker_processes
     if "local" in settings.labelers:
-        found = min([processors, *calls.values()])
+        count = min([processors, *calls.values()])
     elif settings.labelers == ("judge",):
-        found = min(processors, ceil(settings.judge.max_in_flight / CALLS_EACH))
+        count = min(processors, ceil(settings.judge.max_in_flight / CALLS_EACH))
     else:
-        found = min(processors, 1)
-    return found if memory_bytes is None else min(found, max(1, memory_bytes // PROCESS_BYTES))
-
-
-def _endpoints(settings: Settings) -> Mapping[str, RemoteSettings]:
-    return {"judge": settings.judge, **settings.services}
+        count = min(processors, 1)
+    return count if memory_bytes is None else min(count, max(1, memory_bytes // PROCESS_BYTES))
 
 
 def load_before_fork(settings: Settings) -> None:

@@ -43,18 +43,16 @@ def criterion_findings(criteria: Sequence[Criterion], beside: Sequence[Criterion
     >>> [finding.kind for finding in criterion_findings([asked])]
     ['double question']
     """
-    found = [finding for criterion in criteria for finding in (*_same_name(criterion, criteria), *_alone(criterion))]
-    return [*found, *_overlaps(criteria, beside)]
+    findings = []
+    for criterion in criteria:
+        if criterion is not next(other for other in criteria if other.name == criterion.name):
+            message = "another criterion has this name: give each a name of its own"
+            findings.append(CriterionFinding(criterion.name, "error", "invalid", message))
+        findings += _wording_findings(criterion)
+    return [*findings, *_overlaps(criteria, beside)]
 
 
-def _same_name(criterion: Criterion, criteria: Sequence[Criterion]) -> Iterator[CriterionFinding]:
-    first = next(other for other in criteria if other.name == criterion.name)
-    if first is not criterion:
-        message = "another criterion has this name: give each a name of its own"
-        yield CriterionFinding(criterion.name, "error", "invalid", message)
-
-
-def _alone(criterion: Criterion) -> Iterator[CriterionFinding]:
+def _wording_findings(criterion: Criterion) -> Iterator[CriterionFinding]:
     if criterion.is_built_in:
         return
     for kind, messages in (
@@ -199,9 +197,11 @@ def _contradicted_needs(criterion: Criterion) -> Iterator[str]:
         return
     # An answer that is spoken of may be the reference answer, and "asks" may be of the response.
     for need, (words, name) in _MENTIONS.items():
-        found = words.search(question)
-        if found and need not in criterion.needs and not (need == "response" and "history" in criterion.needs):
-            yield f"is about {name} ({found[0]!r}), and needs leaves it out, so the judge does not see it: add {need!r}"
+        mention = words.search(question)
+        if mention and need not in criterion.needs and not (need == "response" and "history" in criterion.needs):
+            yield (
+                f"is about {name} ({mention[0]!r}), and needs leaves it out, so the judge does not see it: add {need!r}"
+            )
 
 
 _FAULTS: Final = re.compile(
@@ -233,5 +233,5 @@ def _doubtful_direction(criterion: Criterion) -> Iterator[str]:
 
 
 def _mean(values: Mapping[str, float], words: Iterable[str]) -> float | None:
-    found = [values[word] for word in words if word in values]
-    return sum(found) / len(found) if found else None
+    known = [values[word] for word in words if word in values]
+    return sum(known) / len(known) if known else None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -37,19 +36,16 @@ def read_criteria(path: Path) -> CriteriaFile:
     tables = judge.get("criteria") if isinstance(judge, Mapping) else None
     if not isinstance(tables, list) or not tables:
         raise ConfigurationError(f"{path} has no table [[judge.criteria]]: add one with name, question and scale")
-    found: list[Criterion] = []
+    criteria: list[Criterion] = []
     findings = []
     for number, table in enumerate(tables, 1):
         try:
-            found.append(Criterion.model_validate(table))
+            criteria.append(Criterion.model_validate(table))
         except ValidationError as error:
-            findings.append(CriterionFinding(_name(table, number), "error", "invalid", describe(error)))
+            name = table.get("name") if isinstance(table, Mapping) else None
+            name = name[:64] if isinstance(name, str) and name else f"number {number}"
+            findings.append(CriterionFinding(name, "error", "invalid", describe(error)))
     if len(tables) > CRITERIA_MAX:
         message = f"the file has {len(tables)} criteria, and a deployment has at most {CRITERIA_MAX}: remove some"
         findings.append(CriterionFinding(str(path), "error", "invalid", message))
-    return CriteriaFile(tuple(found), tuple(findings))
-
-
-def _name(table: Any, number: int) -> str:
-    name = table.get("name") if isinstance(table, Mapping) else None
-    return name[:64] if isinstance(name, str) and name else f"number {number}"
+    return CriteriaFile(tuple(criteria), tuple(findings))

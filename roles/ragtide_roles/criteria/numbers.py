@@ -34,8 +34,8 @@ def criterion_rows(
             by_metric.setdefault(estimate.metric, []).append(estimate)
 
     def row(criterion: Criterion, source: str, stored: StoredCriterion | None) -> ListedCriterion:
-        found = [_number(estimate, criterion) for estimate in by_metric.get(criterion.metric, ())]
-        found.sort(key=lambda number: (not number.is_present, number.pipeline, number.labeler))
+        numbers = [_number(estimate, criterion) for estimate in by_metric.get(criterion.metric, ())]
+        numbers.sort(key=lambda number: (not number.is_present, number.pipeline, number.labeler))
         pipelines = tuple(pattern for pattern in criterion.pipelines if pattern == "*" or may_use(pattern))
         return ListedCriterion(
             criterion=criterion.model_copy(update={"pipelines": pipelines}),
@@ -45,16 +45,16 @@ def criterion_rows(
             state="asked" if stored is None else states[criterion.name],
             by=None if stored is None else stored.by,
             at=None if stored is None else stored.at,
-            numbers=tuple(found[:NUMBERS_MAX]),
+            numbers=tuple(numbers[:NUMBERS_MAX]),
             rule=rule_for(criterion),
         )
 
     states = states_of(of_settings, stored)
     rows = [
         *(row(criterion, "settings", None) for criterion in of_settings),
-        *(row(each.criterion, "store", each) for each in stored.criteria),
+        *(row(entry.criterion, "store", entry) for entry in stored.criteria),
     ]
-    return [shown for shown in rows if shown.criterion.pipelines or shown.numbers]
+    return [listed for listed in rows if listed.criterion.pipelines or listed.numbers]
 
 
 def _number(estimate: Estimate, criterion: Criterion) -> CriterionNumber:

@@ -106,14 +106,14 @@ def _typical_sessions(
 ) -> list[RagInteraction]:
     if not criteria:
         return []
-    asked = criteria[0].asked_of_all()
-    own = CollectedSessions([asked], quiet_s)
-    made = CollectedSessions([asked], quiet_s)
+    criterion = criteria[0].asked_of_all()
+    own = CollectedSessions([criterion], quiet_s)
+    typical = CollectedSessions([criterion], quiet_s)
     for place, interaction in enumerate(interactions):
         own.add(interaction)
         fields = {"session_id": str(place // TYPICAL_TURNS), "occurred_at": interactions[0].occurred_at, "turn": place}
-        made.add(interaction.model_copy(update={**fields, "pipeline": "typical"}))
-    return list(own.sessions()) or list(made.sessions())
+        typical.add(interaction.model_copy(update={**fields, "pipeline": "typical"}))
+    return list(own.sessions()) or list(typical.sessions())
 
 
 async def _prices(
@@ -146,27 +146,27 @@ async def _plans(
         update={"metrics": (), "judge": judge.model_copy(update=changes)},
     )
     async with labeler_of(planned, None, patient=False) as labeler:
-        asking = cast("JudgeLabeler", labeler)
+        judge_labeler = cast("JudgeLabeler", labeler)
         totals = []
         for asked in ((), criteria, *((criterion,) for criterion in criteria)):
-            asking.take_criteria(asked)
+            judge_labeler.take_criteria(asked)
             total = PlannedCalls()
             for interaction in interactions:
-                total += await asking.planned_calls(interaction)
+                total += await judge_labeler.planned_calls(interaction)
             totals.append(total)
-        has_price = judge.model is not None and asking.has_price
-    base, *found = totals
-    return [_beyond(total, base) for total in found], has_price
-
-
-def _beyond(total: PlannedCalls, base: PlannedCalls) -> PlannedCalls:
-    return PlannedCalls(
-        total.calls - base.calls,
-        0,
-        total.prompt_tokens - base.prompt_tokens,
-        total.completion_tokens - base.completion_tokens,
-        total.cost_usd - base.cost_usd,
-    )
+        has_price = judge.model is not None and judge_labeler.has_price
+    base, *totals = totals
+    further = [
+        PlannedCalls(
+            total.calls - base.calls,
+            0,
+            total.prompt_tokens - base.prompt_tokens,
+            total.completion_tokens - base.completion_tokens,
+            total.cost_usd - base.cost_usd,
+        )
+        for total in totals
+    ]
+    return further, has_price
 
 
 def _price(

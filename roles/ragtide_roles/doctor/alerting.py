@@ -56,20 +56,21 @@ async def notification_findings(settings: Settings, reports: Sequence[SettingsRe
 def _not_notified(settings: Settings, notifiers: Sequence[SettingsReport]) -> list[Finding]:
     wanted = {destination.name for destination in settings.notify.destinations}
     if wanted and not notifiers:
-        found = f"{count_of(len(wanted), 'destination')} in the settings, and no notifier runs: no alert is sent"
-        return [Finding("warning", "notifications", found, "start ragtide notify, or ragtide up")]
+        text = f"{count_of(len(wanted), 'destination')} in the settings, and no notifier runs: no alert is sent"
+        return [Finding("warning", "notifications", text, "start ragtide notify, or ragtide up")]
     missing = sorted(wanted - {name for notifier in notifiers for name in notifier.destinations})
     if not missing:
         return []
-    found = f"the running notifier does not send to {', '.join(missing)}"
-    return [Finding("problem", "notifications", found, "see the finding settings, or restart the notifier")]
+    text = f"the running notifier does not send to {', '.join(missing)}"
+    return [Finding("problem", "notifications", text, "see the finding settings, or restart the notifier")]
 
 
 async def _address_problem(destination: DestinationSettings, settings: Settings) -> Finding | None:
     host = host_of(destination)
     name = f"destination {destination.name}"
     try:
-        if host is None or (destination.kind != "email" and proxy_of(_address_of(destination, host)) is not None):
+        url = f"https://{host}/" if destination.url is None else destination.url.get_secret_value()
+        if host is None or (destination.kind != "email" and proxy_of(url) is not None):
             return None
     except ConfigurationError as error:
         return Finding("problem", name, f"its proxy cannot be used: {error}", "correct the variable")
@@ -91,10 +92,6 @@ async def _address_problem(destination: DestinationSettings, settings: Settings)
         f"the host {host} has no public address, so it is not called",
         "set notify.allow_private = true if it is in your own network",
     )
-
-
-def _address_of(destination: DestinationSettings, host: str) -> str:
-    return f"https://{host}/" if destination.url is None else destination.url.get_secret_value()
 
 
 def host_of(destination: DestinationSettings) -> str | None:
@@ -178,9 +175,9 @@ async def _groups(redis: Redis, stream: str) -> list[dict[str, Any]]:
 
 
 async def _oldest_unfinished(redis: Redis, stream: str, group: dict[str, Any], first: str) -> str | None:
-    found = []
+    pending = []
     if group["pending"]:
         reply = await redis.xpending_range(stream, group["name"], min=first, max="+", count=1)
-        found = [entry["message_id"].decode() for entry in cast("list[dict[str, Any]]", reply)]
+        pending = [entry["message_id"].decode() for entry in cast("list[dict[str, Any]]", reply)]
     unread = await read_range(redis, stream, first=f"({group['last-delivered-id'].decode()}", count=1)
-    return min([*found, *(entry.entry_id for entry in unread)], key=order, default=None)
+    return min([*pending, *(entry.entry_id for entry in unread)], key=order, default=None)

@@ -1,6 +1,7 @@
 """The two examinations: `ragtide doctor` checks a whole deployment, a container's health check asks about one role."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from redis import ResponseError
@@ -56,7 +57,12 @@ async def examine(
     """
     deployment = Deployment(redis, settings)
     partitions = await deployment.partitions()
-    states = await _states(deployment)
+    states: list[AggregatorState] = []
+    covariate_keys: list[EstimateKey] = []
+    with suppress(CheckpointError):  # the finding of its partition names the damage
+        states = await deployment.states()
+    with suppress(CheckpointError):
+        covariate_keys = await deployment.covariate_keys()
     reports = await read_reports(redis, settings.prefix)
     now_ms = _time_ms(await redis.time())
     return [
@@ -79,39 +85,28 @@ async def examine(
         *dependence_findings(states, settings),
         *sampling_findings(states),
         *swing_findings(states, settings),
-        *covariate_findings(states, settings, await _covariate_keys(deployment)),
+        *covariate_findings(states, settings, covariate_keys),
         *await alert_group_findings(redis, settings, now_ms),
         *await trace_findings(redis, settings, now_ms),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
 
 
-async def _states(deployment: Deployment) -> list[AggregatorState]:
-    try:
-        return await deployment.states()
-    except CheckpointError:
-        return []  # the finding of its partition names the damage
-
-
-async def _covariate_keys(deployment: Deployment) -> list[EstimateKey]:
-    try:
-        return await deployment.covariate_keys()
-    except CheckpointError:
-        return []  # as above
-
-
 def _rules(settings: Settings) -> list[Finding]:
-    found = rule_findings(settings.alerts, settings)
-    if not found:
+    findings = rule_findings(settings.alerts, settings)
+    if not findings:
         defaults = default_rules_of(settings.alerts)
         own = len(settings.alerts) - len(defaults)
         return [Finding("ok", "alert rules", f"{own:,} of your own. {default_rules_sentence(defaults)}")]
     levels: dict[str, Level] = {"error": "problem", "warning": "warning"}
     return [
         Finding(
-            levels[rule.level], f"alert rule {rule.rule}", rule.message, "correct the rule: ragtide rules check FILE"
+            levels[finding.level],
+            f"alert rule {finding.rule}",
+            finding.message,
+            "correct the rule: ragtide rules check FILE",
         )
-        for rule in found
+        for finding in findings
     ]
 
 
@@ -120,14 +115,14 @@ def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
     if running.workers or running.owned:
         seen = [status.backlog.seen_s for status in partitions if status.backlog.seen_s is not None]
         last = f" (the last read was {min(seen):,.0f} s ago)" if seen else ""
-        found = (
+        text = (
             f"{count_of(running.workers, 'worker')} seen this minute{last}, {running.owned} of "
-            f"{count_of(running.partitions, 'partition')} "
+            f"{count_of(running.partitions, 'partition')} owned by an aggregator"
         )
-        return Finding("ok", "roles", found + "owned by an aggregator")
+        return Finding("ok", "roles", text)
     entries = sum(waiting(status) for status in partitions)
-    found = "no worker and no aggregator is running" + (f"; {entries:,} entries wait" if entries else "")
-    return Finding("problem" if entries else "warning", "roles", found, "start both: ragtide up")
+    text = "no worker and no aggregator is running" + (f"; {entries:,} entries wait" if entries else "")
+    return Finding("problem" if entries else "warning", "roles", text, "start both: ragtide up")
 
 
 async def _aggregators(redis: Redis, settings: Settings) -> list[Finding]:
@@ -161,12 +156,12 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
                 if consumer["name"].decode().startswith(f"{host}-")
             ]
             well = bool(idle) and min(idle) < SEEN_MS
-            found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
+            text = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
         else:
             lease = {"recorder": streams.recorder_lease, "notify": streams.notifier_lease}.get(role, streams.lease)
             owner = cast("bytes | None", await redis.get(lease))
-            well, found = owner is not None, "no owner" if owner is None else f"owned by {owner.decode()}"
-        findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
+            well, text = owner is not None, "no owner" if owner is None else f"owned by {owner.decode()}"
+        findings.append(Finding("ok" if well else "problem", name, text, "" if well else f"look at the {role}'s log"))
     return findings
 
 

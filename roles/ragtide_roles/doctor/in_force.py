@@ -23,9 +23,13 @@ def settings_findings(settings: Settings, reports: Sequence[SettingsReport]) -> 
     """
     if not reports:
         return []
+    refusals: defaultdict[str, list[str]] = defaultdict(list)
+    for report in reports:
+        if report.refused:
+            refusals[printable(report.refused)].append(f"{'+'.join(report.roles)} {printable(report.process)}")
     findings = [
         Finding("problem", "settings", f"the old ones stay in force in {', '.join(names)}: {reason}", "correct them")
-        for reason, names in _refusals(reports).items()
+        for reason, names in refusals.items()
     ]
     live, restart = _pending(settings, reports)
     if live:
@@ -40,25 +44,18 @@ def settings_findings(settings: Settings, reports: Sequence[SettingsReport]) -> 
             )
         )
     if restart:
-        roles = [role for role in RUNNING if any(role in of for of in restart.values())]
+        concerned = set().union(*restart.values())
+        roles = ", ".join(role for role in RUNNING if role in concerned)
         findings.append(
             Finding(
                 "warning",
                 "settings",
                 f"running roles have other values in force than these settings: {_list(restart)}",
-                f"restart {', '.join(roles)}; or run doctor with their file and environment",
+                f"restart {roles}; or run doctor with their file and environment",
             )
         )
     running = f"{len(reports):,} process{'' if len(reports) == 1 else 'es'}"
     return findings or [Finding("ok", "settings", f"in force in {running}")]
-
-
-def _refusals(reports: Sequence[SettingsReport]) -> Mapping[str, list[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for report in reports:
-        if report.refused:
-            found[printable(report.refused)].append(f"{'+'.join(report.roles)} {printable(report.process)}")
-    return found
 
 
 def _pending(settings: Settings, reports: Sequence[SettingsReport]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -81,7 +78,7 @@ def _pending(settings: Settings, reports: Sequence[SettingsReport]) -> tuple[dic
     return dict(live), dict(restart)
 
 
-def _list(found: Mapping[str, set[str]]) -> str:
-    shown = [f"{printable(name)} ({', '.join(sorted(roles))})" for name, roles in sorted(found.items())]
-    more = f" and {len(shown) - MOST} more" if len(shown) > MOST else ""
-    return f"{', '.join(shown[:MOST])}{more}"
+def _list(roles_by_setting: Mapping[str, set[str]]) -> str:
+    names = [f"{printable(name)} ({', '.join(sorted(roles))})" for name, roles in sorted(roles_by_setting.items())]
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return f"{', '.join(names[:MOST])}{more}"

@@ -14,7 +14,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import to_milliseconds, utc_now
 
 from ..sentinels import asks_sentinels, read_sentinels
-from .finding import Finding, Level
+from .finding import LEVELS, Finding, Level
 
 
 async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> list[Finding]:
@@ -34,7 +34,9 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
         async with labeler_of(settings, redis) as labeler:
             falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
             hidden = labeler.hidden if isinstance(labeler, EvaluatorSet) else {}
-            evaluators = [_evaluator_finding(each, hidden.get(each.name)) for each in settings.evaluators]
+            evaluators = [
+                _evaluator_finding(evaluator, hidden.get(evaluator.name)) for evaluator in settings.evaluators
+            ]
             if "local" not in settings.labelers and not falls_back:
                 return evaluators
             known = ", ".join(LANGUAGES.values())
@@ -57,8 +59,8 @@ def _evaluator_finding(evaluator: EvaluatorSettings, hidden_by: str | None) -> F
     chosen = [f"{evaluator.rate:.3%}".replace(".000", "") if evaluator.rate < 1 else "all"]
     chosen.append(f"of the interactions of {', '.join(evaluator.pipelines)}")
     if evaluator.segments:
-        values = "; ".join(f"{name} {' or '.join(of)}" for name, of in evaluator.segments.items())
-        chosen.append(f"with {values}, so its means of a whole pipeline are those of this part")
+        segments = "; ".join(f"{name} {' or '.join(values)}" for name, values in evaluator.segments.items())
+        chosen.append(f"with {segments}, so its means of a whole pipeline are those of this part")
     return Finding("ok", subject, f"{evaluator.labeler} scores {' '.join(chosen)}")
 
 
@@ -74,7 +76,7 @@ async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:
         advice = "set labeler to judge or cascade, and judge.model; or remove judge.sentinels"
         return [Finding("warning", "sentinels", "judge.sentinels is set, and no worker has a judge", advice)]
     try:
-        found = await asyncio.to_thread(read_sentinels, settings)
+        sentinels = await asyncio.to_thread(read_sentinels, settings)
     except ConfigurationError as error:
         return [Finding("problem", "sentinels", str(error), "correct judge.sentinels: workers do not start")]
     from ragtide_consumers.sentinels.answers import learned_s  # noqa: PLC0415 - few deployments have sentinels
@@ -82,8 +84,8 @@ async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:
 
     progress = await read_progress(redis, settings.layout)
     every_s = settings.judge.sentinels_every_s
-    counts = f"{len(found):,} sentinels, an answer in {every_s:g} s; {progress.answers:,} answers so far"
-    blind_s = learned_s(len(found), every_s)
+    counts = f"{len(sentinels):,} sentinels, an answer in {every_s:g} s; {progress.answers:,} answers so far"
+    blind_s = learned_s(len(sentinels), every_s)
     counts += f". The first answers of a judge are learned: no change of it is seen in its first {_hours(blind_s)}"
     if (rest_s := blind_s - progress.answers * every_s) > 0:
         counts += f", of which {_hours(rest_s)} remain. Fewer sentinels or a shorter judge.sentinels_every_s see sooner"
@@ -124,8 +126,8 @@ async def endpoint_findings(deployment: Deployment) -> list[Finding]:
     processes: defaultdict[EndpointState, list[str]] = defaultdict(list)
     for name, state in (await deployment.endpoints()).items():
         processes[state].append(name)
-    found = [_of_state(state, names) for state, names in processes.items()]
-    findings = sorted(found, key=lambda finding: ("problem", "warning", "ok").index(finding.level))[:MOST_SHOWN]
+    findings = [_endpoint_finding(state, names) for state, names in processes.items()]
+    findings = sorted(findings, key=lambda finding: LEVELS.index(finding.level))[:MOST_SHOWN]
     findings += await _spent(deployment, "judge", "judge", settings.judge)
     for evaluator in settings.evaluators:
         if evaluator.has_own_account:
@@ -136,7 +138,7 @@ async def endpoint_findings(deployment: Deployment) -> list[Finding]:
     return findings
 
 
-def _of_state(state: EndpointState, processes: list[str]) -> Finding:
+def _endpoint_finding(state: EndpointState, processes: list[str]) -> Finding:
     judge = state.labeler == "judge"
     subject = f"judge {state.model}" if judge else f"service {state.labeler}"
     table = "judge" if judge else f"services.{state.labeler}"

@@ -44,8 +44,8 @@ def partition_findings(status: PartitionStatus, settings: Settings) -> list[Find
     if status.damage is not None:
         findings.append(Finding("problem", f"{name}: checkpoint", status.damage))
     if status.keys is not None:
-        found, advice = _keys(status.keys, settings)
-        findings.append(Finding("warning" if advice else "ok", f"{name}: keys", found, advice))
+        text, advice = _keys(status.keys, settings)
+        findings.append(Finding("warning" if advice else "ok", f"{name}: keys", text, advice))
     if status.backlog.unrecorded_s is not None:
         findings.append(_recorder(status, name, status.backlog.unrecorded_s, settings))
     dead = status.backlog.lengths["dead_letters"]
@@ -57,8 +57,8 @@ def partition_findings(status: PartitionStatus, settings: Settings) -> list[Find
 def _deliveries(backlog: Backlog, name: str) -> list[Finding]:
     findings: list[Finding] = []
     numbers = {what: int(backlog.deliveries.get(what, 0)) for what in CHANGED}
-    found = [": ".join(CHANGED[what]).format(f"{number:,}") for what, number in numbers.items() if number]
-    if found:
+    changes = [": ".join(CHANGED[what]).format(f"{number:,}") for what, number in numbers.items() if number]
+    if changes:
         at = (
             from_milliseconds(int(backlog.deliveries[DeliveriesField.AT]))
             if DeliveriesField.AT in backlog.deliveries
@@ -66,16 +66,16 @@ def _deliveries(backlog: Backlog, name: str) -> list[Finding]:
         )
         last = f"; last on {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
         advice = "let only ragtide change its streams and groups: see ragtide docs delivery"
-        findings.append(Finding("warning", f"{name}: deliveries", "; ".join(found) + last, advice))
+        findings.append(Finding("warning", f"{name}: deliveries", "; ".join(changes) + last, advice))
     if backlog.ahead_s > AHEAD_S:
         days, rest = divmod(int(backlog.ahead_s), 86_400)
         span = f"{days:,} days and {rest // 3600} hours" if days else f"{rest // 60} minutes and {rest % 60} s"
-        found_ahead = (
+        text = (
             f"the last id of a stream is {span} ahead of Redis's clock, which was set back; everything is delivered "
             "and counted once, but ages of entries are known only since an aggregator first saw them"
         )
         advice = "correct the clock of Redis's host, and keep it with NTP; the ids become true again at that time"
-        findings.append(Finding("warning", f"{name}: clock", found_ahead, advice))
+        findings.append(Finding("warning", f"{name}: clock", text, advice))
     return findings
 
 
@@ -84,37 +84,37 @@ def _labeling(status: PartitionStatus, name: str) -> Finding:
     age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting > backlog.awaiting else ""
     sample = f"; {backlog.awaiting:,} of them wait for an unavailable labeler"
     workers = f"{count_of(backlog.workers, 'worker')} seen this minute"
-    found = (
+    text = (
         f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}{sample if backlog.awaiting else ''}"
     )
     if backlog.waiting and not backlog.workers:
-        return Finding("problem", f"{name}: labeling", found, "start one: ragtide worker")
-    return Finding("ok", f"{name}: labeling", found)
+        return Finding("problem", f"{name}: labeling", text, "start one: ragtide worker")
+    return Finding("ok", f"{name}: labeling", text)
 
 
 def _aggregator(status: PartitionStatus, name: str) -> Finding:
     behind = status.backlog.events_waiting
     more = "or more " if behind >= COUNT_CAP else ""
     lag = f"{behind:,} {more}metric events not yet aggregated" if behind else "up to date"
-    found = f"{'owned by ' + status.owner if status.owner else 'no owner'}, {lag}"
+    text = f"{'owned by ' + status.owner if status.owner else 'no owner'}, {lag}"
     # An interaction that waits for a worker will wait for an aggregator next.
     if waiting(status) and status.owner is None:
-        return Finding("problem", f"{name}: aggregator", found, "start one: ragtide aggregator")
-    return Finding("ok", f"{name}: aggregator", found)
+        return Finding("problem", f"{name}: aggregator", text, "start one: ragtide aggregator")
+    return Finding("ok", f"{name}: aggregator", text)
 
 
 def _keys(summary: dict[str, Any], settings: Settings) -> tuple[str, str]:
-    found = f"{summary['keys']:,} of {settings.partition_keys_cap:,}"
+    text = f"{summary['keys']:,} of {settings.partition_keys_cap:,}"
     if not summary["pipelines"]:
-        return found, ""
+        return text, ""
     largest = list(summary["largest"].items())[:SHOWN]
     named = ", ".join(f"{pipeline} {total:,}" for pipeline, total in largest)
     more = summary["pipelines"] - len(largest)
-    found += (
+    text += (
         f"; {summary['total']:,} segment values, runs or pipelines counted in `other` so far: {named}"
         f"{f' and {more:,} more pipelines' if more > 0 else ''}"
     )
-    return found, "give segments few values and no ids, or raise keys_cap (one pipeline) or partition_keys_cap"
+    return text, "give segments few values and no ids, or raise keys_cap (one pipeline) or partition_keys_cap"
 
 
 def _recorder(status: PartitionStatus, name: str, behind_s: float, settings: Settings) -> Finding:
@@ -124,11 +124,11 @@ def _recorder(status: PartitionStatus, name: str, behind_s: float, settings: Set
         if not behind_s:
             return Finding("ok", f"{name}: recorder", "no recorder, and no entry waits for one")
         return Finding("warning", f"{name}: recorder", f"no recorder, {waits}", advice)
-    found = f"owned by {status.recorder}, {waits if behind_s else 'up to date'}"
+    text = f"owned by {status.recorder}, {waits if behind_s else 'up to date'}"
     if behind_s > LATE * settings.recorder.roll_s + settings.lease_s:
         advice = "look at the recorder's log: its store may be full or unreachable"
-        return Finding("warning", f"{name}: recorder", found, advice)
-    return Finding("ok", f"{name}: recorder", found)
+        return Finding("warning", f"{name}: recorder", text, advice)
+    return Finding("ok", f"{name}: recorder", text)
 
 
 def _losses(status: PartitionStatus, name: str) -> list[Finding]:
@@ -136,9 +136,9 @@ def _losses(status: PartitionStatus, name: str) -> list[Finding]:
     dropped = dict(status.backlog.dropped)
     unread = dropped.pop("alerts", 0)
     if unread:
-        found = f"{unread:,} dropped before every consumer group had finished them"
+        text = f"{unread:,} dropped before every consumer group had finished them"
         advice = "raise alert_cap, or remove groups that no process reads: see ragtide docs notify"
-        findings.append(Finding("warning", f"{name}: alerts", found, advice))
+        findings.append(Finding("warning", f"{name}: alerts", text, advice))
     if dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
         advice = "add workers, or raise interactions_cap: estimates miss them"
@@ -147,7 +147,7 @@ def _losses(status: PartitionStatus, name: str) -> list[Finding]:
         findings.append(Finding("warning", f"{name}: dropped", reasons, advice))
     if status.rollback is not None:
         record = status.rollback
-        found = f"{record['times']} times, last on {record['at']}: Redis had lost the end of a stream"
+        text = f"{record['times']} times, last on {record['at']}: Redis had lost the end of a stream"
         advice = "look at Redis's persistence and failovers; let producers send their last interactions again"
-        findings.append(Finding("warning", f"{name}: rollback", found, advice))
+        findings.append(Finding("warning", f"{name}: rollback", text, advice))
     return findings

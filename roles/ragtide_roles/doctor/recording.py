@@ -25,15 +25,15 @@ async def recording_findings(settings: Settings) -> list[Finding]:
     except (RagtideError, InvalidEntryError, OSError) as error:
         return [Finding("warning", "recording", f"it cannot be read: {error}", "look at recorder.url")]
     except TimeoutError:
-        found = f"it was not read within {READ_S:g} s, so it is not known whether Redis lost recorded entries"
-        return [Finding("warning", "recording", found, "ragtide recorder inspect reads it without a limit of time")]
+        text = f"it was not read within {READ_S:g} s, so it is not known whether Redis lost recorded entries"
+        return [Finding("warning", "recording", text, "ragtide recorder inspect reads it without a limit of time")]
     if not interactions and not feedback:
         return [Finding("ok", "recording", "Redis has lost nothing that it holds")]
-    found = (
+    text = (
         f"Redis lost the end of its streams: {count_of(interactions, 'recorded interaction')} and "
         f"{count_of(feedback, 'feedback item')} are not in the deployment, so no estimate has them"
     )
-    return [Finding("problem", "recording", found, f"put them back: ragtide replay {url} --restore")]
+    return [Finding("problem", "recording", text, f"put them back: ragtide replay {url} --restore")]
 
 
 def _lost(url: str, settings: Settings) -> tuple[int, int]:

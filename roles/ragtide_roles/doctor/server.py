@@ -45,7 +45,7 @@ sessions, or with sampled traffic, up to four times as many."""
 
 async def server_findings(redis: Redis) -> list[Finding]:
     """Return findings about every server that takes writes: the server, or each master of a cluster by name."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         infos = await servers(redis)
     except ResponseError as error:
@@ -53,15 +53,15 @@ async def server_findings(redis: Redis) -> list[Finding]:
         return [Finding("warning", "server", unseen, "allow INFO, or check them yourself")]
     for name, info in infos:
         about = [_version(info), *_refusals(info), _durability(info), *_replicas(info), _memory(info)]
-        found += [replace(finding, subject=name + finding.subject) for finding in about]
-    return found
+        findings += [replace(finding, subject=name + finding.subject) for finding in about]
+    return findings
 
 
 async def servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
     """Return the reply to INFO of every server that takes writes, with its name in a cluster, else an empty name."""
     if isinstance(redis, RedisCluster):
-        found = await redis.info(target_nodes=RedisCluster.PRIMARIES)
-        return [(f"{name}: ", info) for name, info in sorted(found.items())]
+        by_name = await redis.info(target_nodes=RedisCluster.PRIMARIES)
+        return [(f"{name}: ", info) for name, info in sorted(by_name.items())]
     return [("", await redis.info())]
 
 
@@ -73,23 +73,23 @@ def _version(info: dict[str, Any]) -> Finding:
 
 
 def _refusals(info: dict[str, Any]) -> list[Finding]:
-    found = []
+    refusals = []
     if info.get("role") == "slave":
-        found.append(Finding("problem", "writes", "this server is a replica", FAILURES["READONLY"].remedy))
+        refusals.append(Finding("problem", "writes", "this server is a replica", FAILURES["READONLY"].remedy))
     if info.get("rdb_last_bgsave_status", "ok") != "ok":
-        found.append(Finding("problem", "writes", "the last snapshot failed", FAILURES["MISCONF"].remedy))
+        refusals.append(Finding("problem", "writes", "the last snapshot failed", FAILURES["MISCONF"].remedy))
     if 0 < int(info.get("maxmemory", 0)) <= int(info.get("used_memory", 0)):
-        found.append(Finding("problem", "writes", "the memory is full", FAILURES["OOM"].remedy))
-    return found
+        refusals.append(Finding("problem", "writes", "the memory is full", FAILURES["OOM"].remedy))
+    return refusals
 
 
 def _durability(info: dict[str, Any]) -> Finding:
     if not info.get("aof_enabled"):
-        found = "no append-only file: a crash of Redis loses everything since its last snapshot"
-        return Finding("warning", "durability", found, "set appendonly yes")
+        text = "no append-only file: a crash of Redis loses everything since its last snapshot"
+        return Finding("warning", "durability", text, "set appendonly yes")
     if info.get("aof_last_write_status") != "ok":
-        found = "the append-only file cannot be written"
-        return Finding("problem", "durability", found, FAILURES["MISCONF"].remedy)
+        text = "the append-only file cannot be written"
+        return Finding("problem", "durability", text, FAILURES["MISCONF"].remedy)
     return Finding("ok", "durability", "append-only file")
 
 
@@ -119,8 +119,8 @@ def _memory(info: dict[str, Any]) -> Finding:
     advice = f"set maxmemory-policy {SAFE}: otherwise data disappear silently, and an interaction may count twice"
     if info.get("maxmemory"):
         return Finding("problem", "memory", f"{used}, eviction policy {policy} may drop {danger}", advice)
-    found = f"{used}, eviction policy {policy} may drop {danger} as soon as maxmemory is set"
-    return Finding("warning", "memory", found, advice)
+    text = f"{used}, eviction policy {policy} may drop {danger} as soon as maxmemory is set"
+    return Finding("warning", "memory", text, advice)
 
 
 async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
@@ -131,18 +131,16 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
         return Finding("ok", "known ids", f"their size cannot be read ({error})")
     steady = projected_bytes(rate, settings)
     windows = f"windows of {_days(settings.dedupe_window_s)} and {_days(settings.feedback_window_s)}"
-    found = (
-        f"{_size(now)} now; {_size(steady)} in the steady state of {rate:,.1f} interactions a second, with {windows}"
-    )
+    text = f"{_size(now)} now; {_size(steady)} in the steady state of {rate:,.1f} interactions a second, with {windows}"
     most = await _maxmemory(redis)
     if most is not None and most[1] and most[0] - now + max(now, steady) > most[1]:
         return Finding(
             "warning",
             "known ids",
-            f"{found}; together with the other data this exceeds Redis's maxmemory of {_size(most[1])}",
+            f"{text}; together with the other data this exceeds Redis's maxmemory of {_size(most[1])}",
             "raise maxmemory, or shorten feedback_window_s and dedupe_window_s",
         )
-    return Finding("ok", "known ids", found)
+    return Finding("ok", "known ids", text)
 
 
 async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
@@ -189,11 +187,8 @@ class ShardSize(NamedTuple):
 
 def shard_size(streams: Streams) -> ScriptCall[ShardSize]:
     """Return the call that measures the first shard of a partition."""
-    return ScriptCall(SIZE, (streams.metrics, *_shard(streams)), (LOOKED_AT,), ShardSize._make)
-
-
-def _shard(streams: Streams) -> list[str]:
-    return [family(f"0:{bucket}") for family in (streams.owners, streams.events) for bucket in range(KNOWN_BUCKETS)]
+    shard = [family(f"0:{bucket}") for family in (streams.owners, streams.events) for bucket in range(KNOWN_BUCKETS)]
+    return ScriptCall(SIZE, (streams.metrics, *shard), (LOOKED_AT,), ShardSize._make)
 
 
 async def history_findings(deployment: Deployment) -> list[Finding]:
@@ -202,11 +197,11 @@ async def history_findings(deployment: Deployment) -> list[Finding]:
     if not history.enabled:
         return []
     try:
-        found = await deployment.series_by_partition()
+        series_keys = await deployment.series_by_partition()
     except DamagedFieldError:
         # The finding of its partition names the damage.
         return []
-    counts = Counter({partition: len(keys) for partition, keys in found.items()})
+    counts = Counter({partition: len(keys) for partition, keys in series_keys.items()})
     total = counts.total()
     if not total:
         return []

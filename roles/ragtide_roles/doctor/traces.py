@@ -10,7 +10,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.printable import printable
 from ragtide_schemas.times import from_milliseconds
 
-from .finding import Finding, Level, count_of
+from .finding import LEVELS, Finding, Level, count_of
 
 MOST_SHOWN: Final = 5
 """Most services with a finding."""
@@ -28,16 +28,15 @@ async def trace_findings(redis: Redis, settings: Settings, now_ms: int) -> list[
         now_ms: time of Redis, in milliseconds since 1970.
     """
     services = await read_outcomes(redis, settings.layout.all(), from_milliseconds(now_ms))
-    found = [_finding(service) for service in services if service.without or service.refused]
-    order: tuple[Level, ...] = ("problem", "warning", "ok")
-    found.sort(key=lambda finding: order.index(finding.level))
-    more = len(found) - MOST_SHOWN
+    findings = [_service_finding(service) for service in services if service.without or service.refused]
+    findings.sort(key=lambda finding: LEVELS.index(finding.level))
+    more = len(findings) - MOST_SHOWN
     if more > 0:
-        found[MOST_SHOWN:] = [Finding("ok", "traces", f"{count_of(more, 'more service')} with traces of this kind")]
-    return found
+        findings[MOST_SHOWN:] = [Finding("ok", "traces", f"{count_of(more, 'more service')} with traces of this kind")]
+    return findings
 
 
-def _finding(service: ServiceTraces) -> Finding:
+def _service_finding(service: ServiceTraces) -> Finding:
     without, total = service.without, service.traces.total()
     parts = [f"since {service.since:%H:%M} UTC {without.total():,} of {total:,} traces gave no interaction"]
     parts[0] += f": {_numbers(without)}" if without else ""

@@ -48,12 +48,13 @@ async def chosen_of_annotations(
         annotator,
         pipeline,
     )
-    first = {item: given[0] for item, given in answers.items()}
+    first = {item: annotations_of_item[0] for item, annotations_of_item in answers.items()}
     reasons = {
-        item: [{**given.model_dump(mode="json", include=_ANSWERS), "saw_scores": False, "selected": selected}]
-        for item, given in first.items()
+        item: [{**annotation.model_dump(mode="json", include=_ANSWERS), "saw_scores": False, "selected": selected}]
+        for item, annotation in first.items()
     }
-    return await _choose(kept, reasons, {item: given.gold_scores for item, given in first.items()}, limit)
+    gold_scores = {item: annotation.gold_scores for item, annotation in first.items()}
+    return await _choose(kept, reasons, gold_scores, limit)
 
 
 async def chosen_of_opinions(
@@ -82,7 +83,7 @@ async def chosen_of_opinions(
         for opinion in reversed(list(opinions))
         if opinion.rating is not None and lowest <= opinion.rating <= highest
     ]
-    reasons = {item: reasons_of(given) for item, given in _by_item(newest, annotator, pipeline).items()}
+    reasons = {item: reasons_of(rated) for item, rated in _by_item(newest, annotator, pipeline).items()}
     return await _choose(kept, reasons, {}, limit)
 
 
@@ -97,11 +98,11 @@ def reasons_of(opinions: Sequence[Annotation]) -> list[dict[str, Any]]:
 def _by_item(
     annotations: Iterable[Annotation], annotator: str | None, pipeline: str | None
 ) -> dict[tuple[str, str], list[Annotation]]:
-    found: dict[tuple[str, str], list[Annotation]] = {}
+    by_item: dict[tuple[str, str], list[Annotation]] = {}
     for annotation in annotations:
         if annotator in (None, annotation.annotator) and pipeline in (None, annotation.pipeline):
-            found.setdefault((annotation.pipeline, annotation.interaction_id), []).append(annotation)
-    return found
+            by_item.setdefault((annotation.pipeline, annotation.interaction_id), []).append(annotation)
+    return by_item
 
 
 async def _choose(
@@ -111,12 +112,13 @@ async def _choose(
     limit: int | None,
 ) -> ChosenSpecimens:
     chosen, missing = [], []
-    for item, given in reasons.items():
+    for item, reasons_of_item in reasons.items():
         pipeline, interaction_id = item
         specimens = await kept.find(interaction_id, pipeline)
         if not specimens:
             missing.append(interaction_id)
-        chosen += [ChosenSpecimen(specimen, given, gold_scores.get(item, {})) for specimen in specimens]
+        gold = gold_scores.get(item, {})
+        chosen += [ChosenSpecimen(specimen, reasons_of_item, gold) for specimen in specimens]
     return ChosenSpecimens(chosen[:limit], missing)
 
 
@@ -152,7 +154,7 @@ def double_annotations(annotations: Iterable[Annotation]) -> DoubleAnnotations:
         items.add((annotation.pipeline, annotation.interaction_id))
         if ADHERENCE in annotation.gold_scores:
             answers[annotation.pipeline, annotation.interaction_id].append(annotation.gold_scores[ADHERENCE])
-    pairs = [(found[0], found[1]) for found in answers.values() if len(found) > 1]
+    pairs = [(scores[0], scores[1]) for scores in answers.values() if len(scores) > 1]
     n = len(pairs)
     if not n:
         return DoubleAnnotations(len(items), 0, 0, None, None, None)

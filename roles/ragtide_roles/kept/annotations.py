@@ -194,45 +194,45 @@ class StoredAnnotations:
 
     async def forget(self, interaction_id: str, pipeline: str | None = None) -> int:
         """Remove the annotations of an interaction id with their reasons, and return their number."""
-        found = {
+        items = {
             item
             for item in await self._items()
             if item.interaction_id == interaction_id and pipeline in (None, item.pipeline)
         }
         if pipeline is not None:  # the index may have lost it
-            found |= {_AnnotatedItem(pipeline, interaction_id, saw_scores) for saw_scores in (False, True)}
-        removed = await self._of(list(found))
-        for item in found:
+            items |= {_AnnotatedItem(pipeline, interaction_id, saw_scores) for saw_scores in (False, True)}
+        removed = await self._of(list(items))
+        for item in items:
             await self._redis.delete(_key(self._streams, item))
             await self._redis.zrem(self._streams.annotations, json.dumps(item))
         return len(removed)
 
     async def _items(self) -> list[_AnnotatedItem]:
         members = cast("list[bytes]", await self._redis.zrange(self._streams.annotations, 0, -1))
-        found: list[_AnnotatedItem] = []
+        items: list[_AnnotatedItem] = []
         for member in members:
             try:
                 pipeline, interaction_id, saw_scores = json.loads(member)
             except ValueError:
                 continue  # written by another program
             if isinstance(pipeline, str) and isinstance(interaction_id, str) and isinstance(saw_scores, bool):
-                found.append(_AnnotatedItem(pipeline, interaction_id, saw_scores))
-        return found
+                items.append(_AnnotatedItem(pipeline, interaction_id, saw_scores))
+        return items
 
     async def _of(self, items: Sequence[_AnnotatedItem]) -> list[Annotation]:
         async with self._redis.pipeline(transaction=False) as pipe:
             for item in items:
                 pipe.hgetall(_key(self._streams, item))
             stored = cast("list[Mapping[bytes, bytes]]", await pipe.execute())
-        found = []
+        annotations = []
         for fields in stored:
             for annotator, payload in fields.items():
                 if annotator != _FIRST.encode():
                     try:
-                        found.append(Annotation.decode(payload))
+                        annotations.append(Annotation.decode(payload))
                     except InvalidEntryError:
                         continue  # written by a newer release, or by another program
-        return sorted(found, key=lambda annotation: annotation.given_at)
+        return sorted(annotations, key=lambda annotation: annotation.given_at)
 
 
 def put_annotation(

@@ -37,7 +37,7 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
         kept: the specimens of the deployment.
         limit: most specimens.
     """
-    found = {
+    by_id = {
         interaction_id: await kept.find(interaction_id, alert.pipeline)
         for interaction_id in alert.worst_interaction_ids
     }
@@ -51,11 +51,11 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
     }
     chosen = [
         ChosenSpecimen(specimen, [{**reason, "score": score_of(specimen, alert.metric, alert.labeler)}])
-        for specimens in found.values()
+        for specimens in by_id.values()
         for specimen in specimens
     ]
     return ChosenSpecimens(
-        chosen[:limit], [interaction_id for interaction_id, specimens in found.items() if not specimens]
+        chosen[:limit], [interaction_id for interaction_id, specimens in by_id.items() if not specimens]
     )
 
 
@@ -99,7 +99,7 @@ async def chosen_of_worst(
     lists = []
     for pipeline in pipelines:
         for name in await kept.lists(pipeline):
-            found, by = parts_of_worst(name) or ("", "")
+            scored, by = parts_of_worst(name) or ("", "")
             if not is_worst_of(name, metric, labeler):
                 continue
             lists.append(
@@ -109,9 +109,9 @@ async def chosen_of_worst(
                         [
                             {
                                 "list": name,
-                                "metric": found,
+                                "metric": scored,
                                 "labeler": by,
-                                "score": score_of(specimen.specimen, found, by),
+                                "score": score_of(specimen.specimen, scored, by),
                                 "place": place,
                             }
                         ],
@@ -128,10 +128,10 @@ def is_worst_of(name: str, metric: str | None = None, labeler: str | None = None
     >>> is_worst_of("worst:trace.adherence:local", "adherence"), is_worst_of("sample")
     (True, False)
     """
-    found, by = parts_of_worst(name) or ("", "")
-    if not found or name != worst_list(found, by):
+    scored, by = parts_of_worst(name) or ("", "")
+    if not scored or name != worst_list(scored, by):
         return False
-    return (metric is None or metric in (found, found.rpartition(".")[2])) and labeler in (None, by)
+    return (metric is None or metric in (scored, scored.rpartition(".")[2])) and labeler in (None, by)
 
 
 def score_of(specimen: Specimen, metric: str, labeler: str | None = None) -> float | None:

@@ -61,15 +61,15 @@ def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
         if len(specimen.labelings) == 2:
             first, second = specimen.labelings
             groups[specimen.interaction.pipeline, first.labeler, second.labeler].append(specimen)
-    found = []
+    kappas = []
     for (pipeline, labeler, reference), group in sorted(groups.items()):
         newest = _versions(max(group, key=lambda specimen: specimen.labeled_at))
         tables = [table for specimen in group if _versions(specimen) == newest for table in _tables(specimen)]
         for mark in MARKS:
             of_mark = [(cluster, counts) for cluster, name, counts in tables if name == mark]
             if of_mark:
-                found.append(_kappa(pipeline, labeler, reference, mark, of_mark))
-    return found
+                kappas.append(_kappa(pipeline, labeler, reference, mark, of_mark))
+    return kappas
 
 
 def _versions(specimen: Specimen) -> list[tuple[str, str]]:
@@ -94,7 +94,7 @@ def _tables(specimen: Specimen) -> Iterator[tuple[str, SentenceMark, Floats]]:
 
 def _verdicts(specimen: Specimen, labeling: SpecimenLabeling) -> dict[SentenceMark, list[Mark]]:
     marks = marked(specimen, labeling)
-    documents = [sentence for each in marks.documents for sentence in each or ()]
+    documents = [sentence for document in marks.documents for sentence in document or ()]
     return {
         "supported": [sentence.supported for sentence in marks.response or ()],
         "relevant": [sentence.relevant for sentence in documents],
@@ -112,12 +112,16 @@ def _kappa(
     total = rows.sum(axis=0)
     n = len(rows)
 
-    def at(index: Indexes) -> float:
-        return _kappa_of_table(rows[index].sum(axis=0))
+    def kappa_at(index: Indexes) -> float:
+        table = rows[index].sum(axis=0)
+        both, first, second, _ = table / table.sum()
+        mine, theirs = both + first, both + second
+        crossed = mine * (1 - theirs) + theirs * (1 - mine)
+        return kappa_of(float(first + second), float(crossed)) if crossed > 0 else float("nan")
 
     kappa = None
     if n >= LEAST_ITEMS:
-        known = measured(at, n, resamples(n))
+        known = measured(kappa_at, n, resamples(n))
         if known.value is not None and known.lower is not None and known.upper is not None:
             kappa = Interval(known.value, known.lower, known.upper)
     return LabelerKappa(
@@ -130,10 +134,3 @@ def _kappa(
         float((total[0] + total[3]) / total.sum()),
         kappa,
     )
-
-
-def _kappa_of_table(table: Floats) -> float:
-    both, first, second, _ = table / table.sum()
-    mine, theirs = both + first, both + second
-    crossed = mine * (1 - theirs) + theirs * (1 - mine)
-    return kappa_of(float(first + second), float(crossed)) if crossed > 0 else float("nan")

@@ -47,16 +47,19 @@ def questions(specimen: Specimen, rated: Sequence[str] = ()) -> list[ItemQuestio
         specimen: the item.
         rated: metrics of `RATINGS`.
     """
-    found = []
+    asked = []
     if any(ADHERENCE in labeling.scores for labeling in specimen.labelings):
         sentences = specimen.interaction.response_sentences
         named = {WHOLE: specimen.interaction.response}
         if sentences:
             named = {letters(place): text for place, text in enumerate(sentences)}
-        found += [ItemQuestion(key, text, ("y", "n")) for key, text in named.items()]
+        asked += [ItemQuestion(key, text, ("y", "n")) for key, text in named.items()]
     keys = tuple(str(rating) for rating in range(1, HIGHEST + 1))
-    found += [ItemQuestion(metric, RATINGS[metric], keys) for metric in rated if _is_share(specimen, metric)]
-    return found
+    for metric in rated:
+        profiles = {labeling.profile for labeling in specimen.labelings if metric in labeling.scores}
+        if profiles and profiles.issubset(SHARES_OF_TEXT):
+            asked.append(ItemQuestion(metric, RATINGS[metric], keys))
+    return asked
 
 
 def answered_metrics(specimen: Specimen, rated: Sequence[str] = ()) -> set[str]:
@@ -74,14 +77,9 @@ def gold_scores(specimen: Specimen, supported: Mapping[str, bool], ratings: Mapp
     Adherence is 1 if every sentence is supported, else 0; `supported_fraction` is the share of supported sentences; a
     rating k is (k - 1) / 4.
     """
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     if supported:
-        found[ADHERENCE] = float(all(supported.values()))
+        scores[ADHERENCE] = float(all(supported.values()))
         if WHOLE not in supported and any(SUPPORTED in labeling.scores for labeling in specimen.labelings):
-            found[SUPPORTED] = sum(supported.values()) / len(supported)
-    return found | {metric: (rating - 1) / (HIGHEST - 1) for metric, rating in ratings.items()}
-
-
-def _is_share(specimen: Specimen, metric: str) -> bool:
-    scored = [labeling for labeling in specimen.labelings if metric in labeling.scores]
-    return bool(scored) and all(labeling.profile in SHARES_OF_TEXT for labeling in scored)
+            scores[SUPPORTED] = sum(supported.values()) / len(supported)
+    return scores | {metric: (rating - 1) / (HIGHEST - 1) for metric, rating in ratings.items()}

@@ -9,7 +9,6 @@ order whether an item was selected.
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, Literal
@@ -77,8 +76,8 @@ class ItemToAnnotate:
 
 def draw_of(pipeline: str, interaction_id: str) -> float:
     """Return a number in [0, 1) for an interaction that depends on nothing else, uniform over interactions."""
-    made = blake2b(f"{pipeline}\n{interaction_id}".encode(), digest_size=8, key=_SALT).digest()
-    return int.from_bytes(made) / 2**64
+    digest = blake2b(f"{pipeline}\n{interaction_id}".encode(), digest_size=8, key=_SALT).digest()
+    return int.from_bytes(digest) / 2**64
 
 
 async def queue_of(
@@ -97,7 +96,7 @@ async def queue_of(
         options: sources, share and metrics.
     """
     annotated = {(annotation.pipeline, annotation.interaction_id) for annotation in annotations}
-    found: list[ItemToAnnotate] = []
+    items: list[ItemToAnnotate] = []
     for pipeline in pipelines:
         sample = {specimen.interaction.interaction_id: specimen for specimen in await kept.sample(pipeline)}
         if ItemSource.SAMPLE in options.sources:
@@ -107,15 +106,17 @@ async def queue_of(
                 # The gold scores of an annotated item are those of its first annotator.
                 others = frozenset() if _id(specimen) in annotated else metrics
                 graded = others | specimen.interaction.gold_scores.keys()
-                if _can_count(specimen, graded, options):
-                    found.append(ItemToAnnotate(specimen, asked_probability(specimen, options.share), graded))
+                age_s = (utc_now() - specimen.labeled_at).total_seconds()
+                is_old = options.window_s is not None and age_s > options.window_s
+                if not is_old and answered_metrics(specimen, options.rated) - graded:
+                    items.append(ItemToAnnotate(specimen, asked_probability(specimen, options.share), graded))
         selected = {
             specimen.interaction.interaction_id: specimen
             for specimen in await _specimens_to_ask(kept, pipeline, options)
             if specimen.interaction.interaction_id not in sample
         }
-        found += [ItemToAnnotate(specimen, None) for specimen in selected.values()]
-    asked = [item for item in found if questions(item.specimen, options.rated)]
+        items += [ItemToAnnotate(specimen, None) for specimen in selected.values()]
+    asked = [item for item in items if questions(item.specimen, options.rated)]
     return sorted(asked, key=lambda item: _draw(item.specimen))
 
 
@@ -129,18 +130,13 @@ def left(queue: Sequence[ItemToAnnotate], annotations: Iterable[Annotation], ann
     return [item for item in queue if _id(item.specimen) not in done]
 
 
-def _can_count(specimen: Specimen, graded: frozenset[str], options: QueueOptions) -> bool:
-    old = options.window_s is not None and specimen.labeled_at + timedelta(seconds=options.window_s) < utc_now()
-    return not old and bool(answered_metrics(specimen, options.rated) - graded)
-
-
 async def _specimens_to_ask(kept: KeptSpecimens, pipeline: str, options: QueueOptions) -> list[Specimen]:
-    found: list[Specimen] = []
+    specimens: list[Specimen] = []
     lists = await kept.lists(pipeline)
     if ItemSource.WORST in options.sources:
         for name in lists:
             if any(is_worst_of(name, metric) for metric in options.metrics):
-                found += [listed.specimen for listed in await kept.listed(pipeline, name, WORST_N)]
+                specimens += [listed.specimen for listed in await kept.listed(pipeline, name, WORST_N)]
     if ItemSource.DISPUTED in options.sources:
         every = {
             _id(listed.specimen): listed.specimen
@@ -149,8 +145,8 @@ async def _specimens_to_ask(kept: KeptSpecimens, pipeline: str, options: QueueOp
         }
         disputed = {key: difference(specimen, options.metrics) for key, specimen in every.items()}
         order = sorted(every, key=lambda key: (-disputed[key], key))
-        found += [every[key] for key in order[:DISPUTED_N] if disputed[key] >= DISPUTED_BY]
-    return found
+        specimens += [every[key] for key in order[:DISPUTED_N] if disputed[key] >= DISPUTED_BY]
+    return specimens
 
 
 def difference(specimen: Specimen, metrics: Collection[str]) -> float:
@@ -158,7 +154,7 @@ def difference(specimen: Specimen, metrics: Collection[str]) -> float:
     scores = [
         [labeling.scores[metric] for labeling in specimen.labelings if metric in labeling.scores] for metric in metrics
     ]
-    return max((max(of) - min(of) for of in scores if of), default=0.0)
+    return max((max(values) - min(values) for values in scores if values), default=0.0)
 
 
 def asked_probability(specimen: Specimen, share: float) -> float:

@@ -37,9 +37,9 @@ def rows(chosen: Sequence[ChosenSpecimen]) -> list[dict[str, Any]]:
     return [_row(specimen, alone=ids[specimen.specimen.interaction.interaction_id] == 1) for specimen in chosen]
 
 
-def json_lines(found: Sequence[Mapping[str, Any]]) -> str:
+def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as JSON Lines in which no character controls a terminal."""
-    return "".join(f"{printable_json(row)}\n" for row in found)
+    return "".join(f"{printable_json(row)}\n" for row in rows)
 
 
 def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
         {name: labeling[name] for name in ("labeler", "labeler_version", "profile", "prompts", "scores", "reasons")}
         for labeling in fields["labelings"]
     ]
-    found = {
+    origin = {
         "pipeline": interaction["pipeline"],
         "interaction_id": interaction["interaction_id"],
         "occurred_at": interaction["occurred_at"],
@@ -65,11 +65,11 @@ def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
         "trace_id": specimen.trace_id,
         "labelings": labelings,
     }
-    if len(json.dumps(found)) > _PROVENANCE_MAX_BYTES:  # reasons of many sentences
-        found["labelings"] = labelings = [{**labeling, "reasons": {}} for labeling in labelings]
-    if len(json.dumps(found)) > _PROVENANCE_MAX_BYTES:  # hundreds of metrics of one's own
-        found["labelings"] = [{**labeling, "scores": None} for labeling in labelings]
-    return found
+    if len(json.dumps(origin)) > _PROVENANCE_MAX_BYTES:  # reasons of many sentences
+        origin["labelings"] = labelings = [{**labeling, "reasons": {}} for labeling in labelings]
+    if len(json.dumps(origin)) > _PROVENANCE_MAX_BYTES:  # hundreds of metrics of one's own
+        origin["labelings"] = [{**labeling, "scores": None} for labeling in labelings]
+    return origin
 
 
 def _row(chosen: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:

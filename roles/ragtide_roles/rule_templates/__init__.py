@@ -25,17 +25,13 @@ def fill_template(template: str, pipeline: str) -> str:
     """
     stem = re.sub(r"[^A-Za-z0-9]+", "-", pipeline).strip("-") or "all"
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        return _quote(pipeline if name == "pipeline" else f"{stem[:100]}-{name}")
+    def value(place: re.Match[str]) -> str:
+        text = pipeline if place[1] == "pipeline" else f"{stem[:100]}-{place[1]}"
+        # A string of JSON is one of TOML, but for the character that only TOML forbids.
+        return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
     return _PLACE.sub(value, _text(template))
 
 
 def _text(template: str) -> str:
     return files(__package__ or "").joinpath(f"{template}.toml").read_text("utf-8")
-
-
-def _quote(text: str) -> str:
-    # A string of JSON is one of TOML, but for the character that only TOML forbids.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
