@@ -47,7 +47,7 @@ def examined(ragbench: Path, scores: Path) -> dict[str, list[ExaminedInteraction
             return similar
 
         judged = JudgedInteraction(interaction, interaction.gold_scores)
-        found[str(fields["subset"])] += examine([judged], similar=of).found
+        found[str(fields["subset"])] += examine([judged], similar=of).rows
     return found
 
 

@@ -86,7 +86,7 @@ def test_the_local_labeler_publishes_the_proxys_score_with_the_declaration_of_th
 def test_the_file_predicts_what_the_fit_predicts(tmp_path: Path) -> None:
     mine, regression = labeler(tmp_path), found().regression
     assert regression is not None
-    rows = examined(ASKS, lambda *_: 1.0).found
+    rows = examined(ASKS, lambda *_: 1.0).rows
     for row, interaction in zip(rows[:10], asked(), strict=False):
         inputs = np.insert(np.array([row.proxy_inputs]), 1, 0.0, axis=1)
         expected = float(regression.predict(inputs)[0])
@@ -130,7 +130,7 @@ def test_a_scale_of_five_gives_scores_in_its_range() -> None:
     content = result.file(file(), proxy, similarity_sha256="")
     assert {*content.criteria} == {"criteria.asks_back", "criteria.detail"}
     mine = content.proxies()["criteria.detail"]
-    scores = [mine.score(DETAIL, row.proxy_inputs) for row in examined(DETAIL, lambda *_: 1.0).found]
+    scores = [mine.score(DETAIL, row.proxy_inputs) for row in examined(DETAIL, lambda *_: 1.0).rows]
     assert 1.0 <= min(scores) < 2.5
     assert 3.5 < max(scores) <= 5.0
 
@@ -139,9 +139,9 @@ def test_answers_that_no_feature_gives_are_refused_in_nearly_all_fits() -> None:
     rng, rows = np.random.default_rng(5), examined(ASKS, lambda *_: 1.0)
     kept = 0
     for _ in range(40):
-        answers = rng.random(len(rows.found)) < 0.3
+        answers = rng.random(len(rows.rows)) < 0.3
         drawn = [
-            replace(row, judged={ASKS.metric: float(answer)}) for row, answer in zip(rows.found, answers, strict=True)
+            replace(row, judged={ASKS.metric: float(answer)}) for row, answer in zip(rows.rows, answers, strict=True)
         ]
         kept += fit_criterion(ExaminedInteractions(drawn, {}), ASKS).regression is not None
     # A test at 2.5% on its side: more than 4 of 40 have a chance below 0.4%.
@@ -159,7 +159,7 @@ def test_too_few_answers_of_a_kind_are_refused_in_words() -> None:
         fit_criterion(examined(ASKS, lambda number, _: float(number < 5)), ASKS)
     few = examined(ASKS, lambda number, _: float(number % 2))
     with pytest.raises(ConfigurationError, match="4 different questions"):
-        fit_criterion(ExaminedInteractions(few.found[:4], {}), ASKS)
+        fit_criterion(ExaminedInteractions(few.rows[:4], {}), ASKS)
 
 
 def test_a_fit_of_other_scores_keeps_nothing_of_criteria_and_the_proxy_keeps_the_scores() -> None:

@@ -32,7 +32,7 @@ from ragtide_offline.local_fit.examined import (
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
 from ragtide_offline.local_fit.regression import SpoiltPairs, fit
 from ragtide_offline.local_fit.separation import separation
-from ragtide_offline.local_fit.sources import of_recording, of_rows
+from ragtide_offline.local_fit.sources import gather_recorded, gather_rows
 from ragtide_offline.replay.selection import selection
 from ragtide_producers.files.interactions import Row
 from ragtide_runtime.errors import ConfigurationError
@@ -225,16 +225,16 @@ def test_traffic_is_drawn_by_chance_whatever_the_order_and_needs_no_scores(
 ) -> None:
     plain = [entry for entry in entries() if entry[0] is EntryKind.INTERACTIONS]
     recording = record(plain, tmp_path)
-    found = of_recording(recording, selection(), run=None, reference=None, traffic=TrafficSample())
-    assert (len(found.traffic), found.found, found.words) == (40, [], "corruptions")
+    found = gather_recorded(recording, selection(), run=None, reference=None, traffic=TrafficSample())
+    assert (len(found.traffic), found.interactions, found.words) == (40, [], "corruptions")
     later = selection(since=(NOW + timedelta(minutes=25)).isoformat())
-    assert len(of_recording(recording, later, run=None, reference=None, traffic=TrafficSample()).traffic) == 15
+    assert len(gather_recorded(recording, later, run=None, reference=None, traffic=TrafficSample()).traffic) == 15
     with pytest.raises(ConfigurationError, match="has scores"):
-        of_recording(recording, selection(), run=None, reference="judge", traffic=TrafficSample())
+        gather_recorded(recording, selection(), run=None, reference="judge", traffic=TrafficSample())
     monkeypatch.setattr(pairs_module, "MOST_SPOILT", 10)
     rows = [Row(number, row) for number, row in enumerate(interactions())]
     drawn = [
-        {row.interaction_id for row in of_rows(some, [], None, traffic=TrafficSample()).traffic}
+        {row.interaction_id for row in gather_rows(some, [], None, traffic=TrafficSample()).traffic}
         for some in (rows, rows[::-1])
     ]
     assert drawn[0] == drawn[1]
@@ -242,6 +242,7 @@ def test_traffic_is_drawn_by_chance_whatever_the_order_and_needs_no_scores(
 
 
 def test_a_recording_with_judged_interactions_gives_both(tmp_path: Path) -> None:
-    found = of_recording(record(entries(), tmp_path), selection(), run=None, reference="judge", traffic=TrafficSample())
-    assert (len(found.found), len(found.traffic)) == (12, 40)
+    recording = record(entries(), tmp_path)
+    found = gather_recorded(recording, selection(), run=None, reference="judge", traffic=TrafficSample())
+    assert (len(found.interactions), len(found.traffic)) == (12, 40)
     assert found.words == "judge 2 (ragbench) and corruptions"

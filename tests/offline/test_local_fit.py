@@ -23,7 +23,14 @@ from ragtide_offline.local_fit import fitting, sources
 from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
 from ragtide_offline.local_fit.regression import Floats, cross_fit, fit, folds_of, loss_difference
-from ragtide_offline.local_fit.sources import PEOPLE, Judgement, Judgements, of_recording, of_rows, reference_text
+from ragtide_offline.local_fit.sources import (
+    PEOPLE,
+    Judgement,
+    Judgements,
+    gather_recorded,
+    gather_rows,
+    reference_text,
+)
 from ragtide_offline.replay.selection import selection
 from ragtide_producers.files.interactions import Row
 from ragtide_runtime.errors import ConfigurationError
@@ -101,7 +108,7 @@ def test_the_file_predicts_what_the_fit_predicts() -> None:
     again = type(content).decode(content.encode())
     assert again == content
     terms = again.correction().terms["context_relevance"]
-    for row in examine(judged()[:10]).found:
+    for row in examine(judged()[:10]).rows:
         inputs = inputs_of(row.summary, row.shipped["context_relevance"])
         own = result().fitted["context_relevance"].predict(np.array([inputs]))
         assert predicted_score(terms, inputs) == pytest.approx(float(own[0]), abs=1e-6)
@@ -144,7 +151,7 @@ def test_interactions_that_the_labeler_does_not_score_are_counted_by_reason() ->
     empty = RagInteraction(pipeline="p", question="q?", documents=[texts["en"]], response="")
     scores = {TRACE[0]: 0.5}
     found = examine([*(JudgedInteraction(one, scores) for one in (*rows, empty)), JudgedInteraction(rows[0], {})])
-    assert len(found.found) == 1
+    assert len(found.rows) == 1
     assert found.unused == {"language_not_supported": 1, "no_response": 1, "no_score": 1}
 
 
@@ -304,31 +311,31 @@ def entries() -> list[tuple[EntryKind, RecordedEntry]]:
 def test_a_recording_gives_the_judged_interactions_of_one_labeler_with_their_weights(tmp_path: Path) -> None:
     recording = record(entries(), tmp_path)
     with pytest.raises(ConfigurationError, match=r"scores by judge \(20\), gold \(3\): choose with --reference"):
-        of_recording(recording, selection(), run=None, reference=None)
+        gather_recorded(recording, selection(), run=None, reference=None)
     with pytest.raises(ConfigurationError, match=r"--reference nli has scored no interaction"):
-        of_recording(recording, selection(), run=None, reference="nli")
-    found = of_recording(recording, selection(), run=None, reference="judge")
+        gather_recorded(recording, selection(), run=None, reference="nli")
+    found = gather_recorded(recording, selection(), run=None, reference="judge")
     assert found.reference == LabelerId("judge", "2", "ragbench")
-    assert {one.weight for one in found.found} == {1.0, 20.0}
-    assert len(found.found) == 12
-    assert all(one.scores.keys() >= set(TRACE) for one in found.found)
-    people = of_recording(recording, selection(), run=None, reference="gold")
-    assert [(one.scores, one.weight) for one in people.found] == 3 * [({TRACE[2]: 1.0}, 10.0)]
-    later = of_recording(recording, selection(since="2026-11-01T00:25:00Z"), run=None, reference="judge")
-    assert min(one.interaction.occurred_at for one in later.found) >= NOW + timedelta(minutes=25)
+    assert {one.weight for one in found.interactions} == {1.0, 20.0}
+    assert len(found.interactions) == 12
+    assert all(one.scores.keys() >= set(TRACE) for one in found.interactions)
+    people = gather_recorded(recording, selection(), run=None, reference="gold")
+    assert [(one.scores, one.weight) for one in people.interactions] == 3 * [({TRACE[2]: 1.0}, 10.0)]
+    later = gather_recorded(recording, selection(since="2026-11-01T00:25:00Z"), run=None, reference="judge")
+    assert min(one.interaction.occurred_at for one in later.interactions) >= NOW + timedelta(minutes=25)
     with pytest.raises(ConfigurationError, match="no interaction has scores"):
-        of_recording(recording, selection(), run="nightly", reference=None)
+        gather_recorded(recording, selection(), run="nightly", reference=None)
 
 
 def test_a_judges_own_scores_are_taken_only_if_it_is_named(tmp_path: Path) -> None:
     recording = record(entries(), tmp_path)
-    assert len(of_recording(recording, selection(), run=None, reference="local").found) == 20
+    assert len(gather_recorded(recording, selection(), run=None, reference="local").interactions) == 20
 
 
 def test_interactions_whose_texts_are_gone_are_counted(tmp_path: Path) -> None:
     some = [entry for number, entry in enumerate(entries()) if number or entry[0] is not EntryKind.INTERACTIONS]
-    found = of_recording(record(some, tmp_path), selection(), run=None, reference="gold")
-    assert (len(found.found), found.missing) == (2, 1)
+    found = gather_recorded(record(some, tmp_path), selection(), run=None, reference="gold")
+    assert (len(found.interactions), found.missing) == (2, 1)
 
 
 def rows(change: Callable[[RagInteraction], dict[str, object]]) -> list[Row]:
@@ -339,24 +346,24 @@ def rows(change: Callable[[RagInteraction], dict[str, object]]) -> list[Row]:
 
 
 def test_a_file_gives_its_gold_scores_or_those_of_a_judge_in_another_file() -> None:
-    found = of_rows(rows(lambda _: {"gold_scores": {TRACE[0]: 0.5, "thumbs": 1.0}}), [], None)
+    found = gather_rows(rows(lambda _: {"gold_scores": {TRACE[0]: 0.5, "thumbs": 1.0}}), [], None)
     assert found.reference == PEOPLE
-    assert {tuple(one.scores.items()) for one in found.found} == {((TRACE[0], 0.5),)}
+    assert {tuple(one.scores.items()) for one in found.interactions} == {((TRACE[0], 0.5),)}
     some = {
         (interaction.pipeline, interaction.interaction_id): {TRACE[2]: 1.0} for interaction in demo_interactions()[:7]
     }
-    by_judge = of_rows(
+    by_judge = gather_rows(
         rows(lambda _: {"gold_scores": {}}), [Predictions(LabelerId("judge", "1", "ragbench"), some, {})], None
     )
     assert reference_text(by_judge.reference) == "judge 1 (ragbench)"
-    assert len(by_judge.found) == 7
+    assert len(by_judge.interactions) == 7
 
 
 def test_scores_of_another_scale_or_out_of_range_are_never_learned() -> None:
     judgements = Judgements()
     judgements.add(LabelerId("judge", "1", "capstone+ragchecker"), "a", Judgement({TRACE[0]: 0.5}, NOW, 1.0))
     judgements.add(LabelerId("mine", "", ""), "b", Judgement({TRACE[0]: 7.0}, NOW, 1.0))
-    assert not judgements.found
+    assert not judgements.by_reference
 
 
 def test_of_very_many_interactions_the_newest_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +372,7 @@ def test_of_very_many_interactions_the_newest_are_taken(monkeypatch: pytest.Monk
     for number in range(105):
         judgement = Judgement({TRACE[0]: 0.5}, NOW + timedelta(seconds=number), 1.0)
         judgements.add(LabelerId("judge", "", ""), str(number), judgement)
-        assert len(judgements.found[LabelerId("judge", "", "")]) < 100
+        assert len(judgements.by_reference[LabelerId("judge", "", "")]) < 100
     _, kept = judgements.of(None)
     assert {int(digest) for digest in kept} == set(range(55, 105))
 

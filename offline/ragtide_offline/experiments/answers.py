@@ -60,9 +60,9 @@ def answer_from(value: object) -> Answer:
     if isinstance(value, Answer):
         answer = value
     elif isinstance(value, Mapping):
-        odd = next((str(name) for name in value if name not in _FIELDS), None)
-        if odd is not None:
-            raise AnswerError(unknown("field of an answer", odd, _FIELDS))
+        for name in value:
+            if name not in _FIELDS:
+                raise AnswerError(unknown("field of an answer", str(name), _FIELDS))
         if not {"documents", "response"} <= value.keys():
             raise AnswerError(
                 f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents, response, and "
@@ -131,7 +131,10 @@ def interaction_of(
                 "interaction_id": interaction_id_of(index),
                 "pipeline": config.name,
                 "question": item.question,
-                "documents": [_plain(document) for document in answer.documents],
+                "documents": [
+                    document.model_dump() if hasattr(document, "model_dump") else document
+                    for document in answer.documents
+                ],
                 "response": answer.response,
                 "reference_answer": item.reference_answer,
                 "segments": dict(item.segments),
@@ -156,7 +159,3 @@ def interaction_of(
 def context_chars(interaction: RagInteraction) -> int:
     """Return the number of characters of all documents of an interaction."""
     return sum(len(document.text) for document in interaction.documents)
-
-
-def _plain(document: object) -> object:
-    return document.model_dump() if hasattr(document, "model_dump") else document

@@ -90,7 +90,7 @@ class BoardRow:
 
     def __repr__(self) -> str:
         """Return name, status and the means, in bounded length."""
-        means = {name: found.estimate for name, found in self.estimates.items()}
+        means = {name: projection.estimate for name, projection in self.estimates.items()}
         fields: list[tuple[str | None, object]] = [
             (None, self.name),
             ("status", self.status),
@@ -103,7 +103,7 @@ class BoardRow:
     @property
     def own_name(self) -> str | None:
         """The name of the config; None if it only repeats the parameters."""
-        return None if _repeats(self.name, self.parameters) else self.name
+        return None if self.parameters and self.name == name_from(self.parameters) else self.name
 
     @property
     def title(self) -> str:
@@ -158,6 +158,11 @@ class Board:
     does not follow a broken retriever; or contexts of different lengths, and it is a share of them."""
 
     @property
+    def labels(self) -> dict[str, str]:
+        """The label of each config by its name."""
+        return {row.name: row.label for row in self.rows}
+
+    @property
     def share_of_work(self) -> float:
         """Calls made, as a share of all calls of every config on every item."""
         return self.executed / self.calls_total if self.calls_total else 0.0
@@ -207,11 +212,11 @@ class Board:
         columns = ("#", "config", "status", self.metric, "lower", "upper", "items", "failed", "cost $", "p50 s")
         rows = [
             (
-                row.number, row.name, row.status, found.estimate, found.lower, found.upper, row.n_items, row.n_failed,
+                row.number, row.name, row.status, mean.estimate, mean.lower, mean.upper, row.n_items, row.n_failed,
                 row.cost_usd, row.latency_quantiles_s.get("p50"),
             )
             for row in self.rows
-            if (found := row.estimates[self.metric])
+            if (mean := row.estimates[self.metric])
         ]  # fmt: skip
         done = "complete" if self.completed else self.paused or "not complete"
         return html_table(columns, rows, caption=f"{self.run}: {self.compared:,} of {self.population_size:,}, {done}")
@@ -226,9 +231,9 @@ class Board:
             {
                 **{f"parameter.{name}": value for name, value in row.parameters.items()},
                 **{name: getattr(row, name) for name in _COLUMNS},
-                **{metric: found.estimate for metric, found in row.estimates.items()},
-                **{f"{metric}.lower": found.lower for metric, found in row.estimates.items()},
-                **{f"{metric}.upper": found.upper for metric, found in row.estimates.items()},
+                **{metric: projection.estimate for metric, projection in row.estimates.items()},
+                **{f"{metric}.lower": projection.lower for metric, projection in row.estimates.items()},
+                **{f"{metric}.upper": projection.upper for metric, projection in row.estimates.items()},
             }
             for row in self.rows
         ]
@@ -238,8 +243,8 @@ class Board:
         """Return the board as JSON fields."""
         ratios = [self.quality_per_usd(row) for row in self.rows]
         rows = [
-            {**asdict(row), "quality_per_usd": None if found is None else asdict(found)}
-            for row, found in zip(self.rows, ratios, strict=True)
+            {**asdict(row), "quality_per_usd": None if per_usd is None else asdict(per_usd)}
+            for row, per_usd in zip(self.rows, ratios, strict=True)
         ]
         return {**asdict(self), "rows": rows, "share_of_work": self.share_of_work}
 
@@ -255,14 +260,17 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
     counted = {
         status.config.name: [result for _, result in state.counted(status.config.name)] for status in state.shown
     }
-    wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
+    if metrics is None:
+        events = (result.event for results in counted.values() for result in results if result.event is not None)
+        metrics = dict.fromkeys([plan.metric, *(metric for event in events for metric in event.scores)])
     options = plan.intervals if confidence is None else plan.intervals.model_copy(update={"confidence": confidence})
-    estimates = _estimates(state, counted, wanted, options)
+    estimates = _estimates(state, counted, list(metrics), options)
     rows = [_row(state, status, counted[status.config.name], estimates[status.config.name]) for status in state.shown]
     sign = 1.0 if plan.higher_is_better else -1.0
     price: Price = "cost" if any(row.cost_usd for row in rows) else "latency"
-    rows = _with_pareto(_in_order(_labeled(rows), plan.metric, sign), plan.metric, sign, price)
-    made, saved, saved_usd = _work_of(state)
+    rows = _with_pareto(_ranked(_with_labels(rows), plan.metric, sign), plan.metric, sign, price)
+    made, saved, saved_usd = _count_calls(state)
+    warnings = [warning for warning in (_other_documents(state), _longer_contexts(state)) if warning is not None]
     if rows and _value(rows[0], plan.metric) is not None:
         rows = [rows[0], *_with_differences(state, rows[0].name, rows[1:])]
     return Board(
@@ -286,7 +294,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         alpha=1 - plan.race.confidence if plan.race.enabled else None,
         outlook=_outlook(state, rows[0], counted[rows[0].name], options) if rows else None,
         price=price,
-        warning=_warning(state),
+        warning=" ".join([*warnings, ADVICE]) if warnings else None,
     )
 
 
@@ -297,12 +305,7 @@ ADVICE: Final = (
 """What to do if the metric of the race is not fit for the choice."""
 
 
-def _warning(state: ExperimentState) -> str | None:
-    found = [*filter(None, (_other_documents(state), _longer_contexts(state)))]
-    return " ".join([*found, ADVICE]) if found else None
-
-
-def _work_of(state: ExperimentState) -> tuple[int, int, float]:
+def _count_calls(state: ExperimentState) -> tuple[int, int, float]:
     """Return the calls that were made, those that are not needed, and about their cost in US dollars."""
     size, made, saved, saved_usd = state.plan.population_size, 0, 0, 0.0
     for status in state.configs.values():
@@ -315,14 +318,14 @@ def _work_of(state: ExperimentState) -> tuple[int, int, float]:
     return made, saved, saved_usd
 
 
-def _labeled(rows: Sequence[BoardRow]) -> list[BoardRow]:
+def _with_labels(rows: Sequence[BoardRow]) -> list[BoardRow]:
     names = dict.fromkeys(name for row in rows for name in row.parameters)
     texts = [{name: value_text(value) for name, value in row.parameters.items()} for row in rows]
     # A single config has no difference to show, so all its parameters are shown.
-    differing = [name for name in names if len(rows) == 1 or len({of.get(name) for of in texts}) > 1]
+    differing = [name for name in names if len(rows) == 1 or len({values.get(name) for values in texts}) > 1]
     labels = [
-        row.own_name or _in_short({name: of[name] for name in differing if name in of}) or row.name
-        for row, of in zip(rows, texts, strict=True)
+        row.own_name or _parameters_text({name: values[name] for name in differing if name in values}) or row.name
+        for row, values in zip(rows, texts, strict=True)
     ]
     return [
         replace(row, label=label if labels.count(label) == 1 else f"{label} #{row.number}")
@@ -330,17 +333,13 @@ def _labeled(rows: Sequence[BoardRow]) -> list[BoardRow]:
     ]
 
 
-def _in_short(values: Mapping[str, str]) -> str:
+def _parameters_text(values: Mapping[str, str]) -> str:
     parts: list[str] = []
     for name, text in values.items():
         if sum(map(len, parts)) > LABEL_CHARS:
             return f"{', '.join(parts)}, …"
         parts.append(f"{name}={text if len(text) <= VALUE_CHARS else text[: VALUE_CHARS - 1].rstrip() + '…'}")
     return ", ".join(parts)
-
-
-def _repeats(name: str, parameters: Mapping[str, Any]) -> bool:
-    return bool(parameters) and name == name_from(parameters)
 
 
 def _longer_contexts(state: ExperimentState) -> str | None:
@@ -359,7 +358,7 @@ def _longer_contexts(state: ExperimentState) -> str | None:
     ratios = [1.0]
     for of_config in lengths:
         common = most.keys() & of_config.keys()
-        first, second = (sum(of[item] for item in common) for of in (most, of_config))
+        first, second = (sum(chars[item] for item in common) for chars in (most, of_config))
         if first and second:
             ratios.append(second / first)
     if max(ratios) < LONGER_CONTEXT * min(ratios):
@@ -383,8 +382,8 @@ def _other_documents(state: ExperimentState) -> str | None:
             if MATCH.name in result.event.scores:
                 matches.setdefault(item, []).append(result.event.scores[MATCH.name])
     blind = [name for name in sorted(labelers) if misses(name, metric, BROKEN_RETRIEVER)]
-    pairs = [found for found in matches.values() if len(found) > 1]
-    different = sum(not isclose(min(found), max(found), abs_tol=1e-9) for found in pairs)
+    pairs = [scores for scores in matches.values() if len(scores) > 1]
+    different = sum(not isclose(min(scores), max(scores), abs_tol=1e-9) for scores in pairs)
     if not blind or different < max(OTHER_DOCUMENTS * len(pairs), 1):
         return None
     return (
@@ -408,10 +407,10 @@ def _with_differences(state: ExperimentState, leader: str, rows: Sequence[BoardR
     """Return rows with their differences: to the config because of which the race stopped one, or to the leader."""
     lost = {row.name: evidence for row in rows if (evidence := race_evidence(state, row.name)) is not None}
     open_ = [row.name for row in rows if row.name not in lost]
-    found = dict(zip(open_, differences(state, leader, open_, raced=len(state.configs) <= RACED_MAX), strict=True))
+    gaps = dict(zip(open_, differences(state, leader, open_, raced=len(state.configs) <= RACED_MAX), strict=True))
     result = []
     for row in rows:
-        evidence, gap = lost.get(row.name), found.get(row.name)
+        evidence, gap = lost.get(row.name), gaps.get(row.name)
         if evidence is not None:
             result.append(replace(row, behind=difference_of(evidence), against=evidence.by))
         elif gap is not None:
@@ -421,26 +420,22 @@ def _with_differences(state: ExperimentState, leader: str, rows: Sequence[BoardR
     return result
 
 
-def _metrics(counted: Iterable[Sequence[Result]], first: str) -> list[str]:
-    scored = (result.event.scores for results in counted for result in results if result.event is not None)
-    return list(dict.fromkeys([first, *(metric for scores in scored for metric in scores)]))
-
-
 def _estimates(
     state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str], options: IntervalOptions
 ) -> dict[str, dict[str, Projection]]:
     plan = state.plan
     result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
     for metric in metrics:
-        scores = [[x for x in (result.score(metric) for result in of) if not np.isnan(x)] for of in counted.values()]
-        found = projection_of(
+        values = [[result.score(metric) for result in results] for results in counted.values()]
+        scores = [[score for score in row if not np.isnan(score)] for row in values]
+        projections = projection_of(
             scores,
             state.results.definition(plan, metric),
-            missing=[len(of) - len(known) for of, known in zip(counted.values(), scores, strict=True)],
+            missing=[len(row) - len(known) for row, known in zip(values, scores, strict=True)],
             population=plan.population_size,
             options=options,
         )
-        for name, projection in zip(counted, found, strict=True):
+        for name, projection in zip(counted, projections, strict=True):
             result[name][metric] = projection
     return result
 
@@ -482,7 +477,7 @@ def _value(row: BoardRow, metric: str) -> float | None:
     return row.estimates[metric].estimate
 
 
-def _in_order(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
+def _ranked(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
     def rank(row: BoardRow) -> tuple[bool, bool, float]:
         value = _value(row, metric)
         return value is None, row.status == "stopped", 0.0 if value is None else -sign * value
@@ -503,8 +498,8 @@ def _with_pareto(rows: list[BoardRow], metric: str, sign: float, price: Price) -
     marked = []
     for row, (value, paid) in zip(rows, points, strict=True):
         beaten = value is None or any(
-            other is not None and other >= value and asked <= paid and (other > value or asked < paid)
-            for other, asked in points
+            other is not None and other >= value and its_price <= paid and (other > value or its_price < paid)
+            for other, its_price in points
         )
         marked.append(replace(row, pareto=not beaten))
     return marked

@@ -4,7 +4,8 @@ Each command is checked against the newest state, and appended to the log only w
 """
 
 import getpass
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -48,9 +49,16 @@ async def check_command(
         ExperimentError: the command would have no effect; the message says why.
     """
     await reader.read()
-    meant = _with_config_name(command, reader.state)
+    meant = command
+    if command.config is not None and command.config not in reader.state.configs:
+        numbers = {f"#{status.index}": name for name, status in reader.state.configs.items()}
+        meant = command.model_copy(update={"config": numbers.get(command.config, command.config)})
     if seen is not None:
-        conflict = conflict_of([entry async for entry in _entries_after(redis, streams, seen)], meant)
+        entries: list[LogEntry] = []
+        async for entry in read_all(redis, streams.experiment, after=seen):
+            with suppress(InvalidEntryError):  # any process may write to the log
+                entries.append(decode_entry(entry.fields.get(DATA_FIELD, b"")))
+        conflict = conflict_of(entries, meant)
         if conflict is not None:
             raise CommandConflictError(f"experiment {reader.state.plan.run}: {conflict}")
     refusal = reader.state.refusal(meant) or reader.state.doubt(meant)
@@ -97,21 +105,6 @@ def conflict_of(entries: Iterable[LogEntry], command: Command) -> str | None:
             case Paused() if command.op in ("resume", "clone"):
                 return "the experiment was paused after you looked, and this command continues it: look again"
     return None
-
-
-async def _entries_after(redis: Redis, streams: Streams, seen: str) -> AsyncIterator[LogEntry]:
-    async for entry in read_all(redis, streams.experiment, after=seen):
-        try:
-            yield decode_entry(entry.fields.get(DATA_FIELD, b""))
-        except InvalidEntryError:  # any process may write to the log
-            continue
-
-
-def _with_config_name(command: Command, state: ExperimentState) -> Command:
-    if command.config is None or command.config in state.configs:
-        return command
-    numbers = {f"#{status.index}": name for name, status in state.configs.items()}
-    return command.model_copy(update={"config": numbers.get(command.config, command.config)})
 
 
 class ExperimentControl:
@@ -204,10 +197,10 @@ class ExperimentControl:
             ExperimentError: the command would have no effect; the message says why.
         """
 
-        async def given(redis: Redis, streams: Streams, reader: ExperimentReader) -> bool:
+        async def append(redis: Redis, streams: Streams, reader: ExperimentReader) -> bool:
             return await give_command(redis, streams, reader, command)
 
-        return self._with_reader(given, races=False)
+        return self._with_reader(append, races=False)
 
     def board(self) -> Board:
         """Return the leaderboard of this moment."""

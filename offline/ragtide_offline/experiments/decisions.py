@@ -6,7 +6,7 @@ from typing import Final
 from ragtide_aggregator.statistics.comparisons.racing import Elimination
 from ragtide_schemas.experiments import DRIVER, RACE, Command, Completed, Evidence, LogEntry, Look, Paused
 
-from .state import ConfigStatus, ExperimentState
+from .state import ExperimentState
 
 E_VALUE_MAX: Final = 1e300
 """Largest e-value in an entry, because JSON has no infinity."""
@@ -32,7 +32,7 @@ def driver_decision(state: ExperimentState) -> list[LogEntry]:
     """Return stops of configs whose calls keep failing, or a pause at a limit; empty to continue."""
     if state.paused is not None or state.completed:
         return []
-    stops: list[LogEntry] = list(_stops_of_failing(state))
+    stops: list[LogEntry] = list(_failure_stops(state))
     if stops:
         return stops
     reason = state.limits.reached(state.results.cost_usd, state.results.tokens)
@@ -64,15 +64,11 @@ def _stop(state: ExperimentState, elimination: Elimination) -> Command:
     return Command(op="stop", config=loser, by=RACE, reason=reason, evidence=evidence)
 
 
-def _stops_of_failing(state: ExperimentState) -> Iterator[Command]:
+def _failure_stops(state: ExperimentState) -> Iterator[Command]:
     for status in state.running if state.plan.same_failures else []:
         failures = state.results.failures_in_a_row.get(status.config.name, [])
-        resumed = _last_resume(status)
+        resumed = status.last if status.last is not None and status.last.op == "resume" else None
         count = sum(resumed is None or failure.at > resumed.at for failure in failures)
         if count >= state.plan.same_failures:
             reason = f"{count} calls in a row failed with the same error: {failures[-1].failure}"
             yield Command(op="stop", config=status.config.name, by=DRIVER, reason=reason)
-
-
-def _last_resume(status: ConfigStatus) -> Command | None:
-    return status.last if status.last is not None and status.last.op == "resume" else None

@@ -76,9 +76,9 @@ class Draft(ExperimentOptions):
     def _has_configs(self) -> Self:
         if not self.configs and not self.grid:
             raise ValueError("configs and grid are both missing: give a list of configs, a grid of parameters, or both")
-        odd = next((key for key in self.online_strategy_kwargs if key not in _STRATEGY_KEYS), None)
-        if odd is not None:
-            raise ValueError(unknown("option of online_strategy_kwargs", odd, list(_STRATEGY_KEYS)))
+        for key in self.online_strategy_kwargs:
+            if key not in _STRATEGY_KEYS:
+                raise ValueError(unknown("option of online_strategy_kwargs", key, list(_STRATEGY_KEYS)))
         if self.online_strategy_kwargs and "intervals" in self.model_fields_set:
             raise ValueError("intervals and online_strategy_kwargs contradict each other: give one of them")
         return self
@@ -158,29 +158,29 @@ def plan_of(
     own = {qualified_name(name): metric for name, metric in draft.metrics.items()}
     if len(own) > CUSTOM_METRICS_MAX:
         raise ExperimentError(f"metrics has {len(own):,} metrics: declare at most {CUSTOM_METRICS_MAX}")
-    asked = {criterion.metric: criterion.asked_of_all() for criterion in (*built_in_criteria(), *criteria)}
-    if (wanted := asked.get(draft.metric)) is not None and wanted.is_of_session:
+    by_metric = {criterion.metric: criterion.asked_of_all() for criterion in (*built_in_criteria(), *criteria)}
+    if (wanted := by_metric.get(draft.metric)) is not None and wanted.is_of_session:
         raise ExperimentError(
             f"metric is {draft.metric}, a criterion about whole sessions, and an experiment compares single answers: "
             "name a criterion about answers"
         )
-    is_known = draft.metric in METRICS or draft.metric in asked
+    is_known = draft.metric in METRICS or draft.metric in by_metric
     metric = draft.metric if is_known else qualified_name(draft.metric)
     if not is_known and metric not in own:
-        known = unknown("metric", draft.metric, [*own, *METRICS, *asked])
+        known = unknown("metric", draft.metric, [*own, *METRICS, *by_metric])
         raise ExperimentError(f"{known}. To use a metric of your own, declare it under metrics, and give a measure")
-    criterion = asked.get(metric)
+    criterion = by_metric.get(metric)
     if metric in METRICS:
         direction = METRICS[metric].direction
     else:
         direction = own[metric].named(metric).direction if criterion is None else criterion.direction
-    given = {name: getattr(draft, name) for name in ExperimentOptions.model_fields if name in draft.model_fields_set}
+    options = {name: getattr(draft, name) for name in ExperimentOptions.model_fields if name in draft.model_fields_set}
     fields = {
         "labeler": labeler,
         "shards": min(ExperimentOptions.model_fields["shards"].default, len(items)),
         "target": draft.target,
         "data": draft.data,
-        **given,
+        **options,
         "run": draft.name,
         "data_digest": digest(items),
         "population_size": len(items),

@@ -59,10 +59,10 @@ class ExecutionLog:
         entry_id = cast("bytes | None", reply)
         if not entry_id:
             return None
-        found = await read_range(
+        entries = await read_range(
             self._redis, self._streams.interactions, first=entry_id.decode(), last=entry_id.decode(), count=1
         )
-        return RagInteraction.decode(found[0].fields[DATA_FIELD]) if found else None
+        return RagInteraction.decode(entries[0].fields[DATA_FIELD]) if entries else None
 
 
 def record_execution(

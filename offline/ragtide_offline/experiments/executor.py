@@ -8,7 +8,6 @@ wasted.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -139,9 +138,9 @@ class Executor:
             raise self._error
         if self._closed or driver_decision(state):
             return
-        while (found := self._schedule.next(state)) is not None:
-            self._schedule.start(*found)
-            task = asyncio.create_task(self._call(state, *found))
+        while (call := self._schedule.next(state)) is not None:
+            self._schedule.start(*call)
+            task = asyncio.create_task(self._call(state, *call))
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
 
@@ -153,7 +152,7 @@ class Executor:
 
     async def _call(self, state: ExperimentState, name: str, index: int) -> None:
         try:
-            execution, interaction = await self._execution_of(state, state.configs[name], index)
+            execution, interaction = await self._execute(state, state.configs[name], index)
             if await self._executions.write_surely(execution, interaction):
                 state.results.add_execution(execution)
         except Exception as error:  # noqa: BLE001 - it is raised by the next `begin_calls`, and ends the experiment
@@ -164,11 +163,11 @@ class Executor:
         if self._error is None:
             self.begin_calls(state)
 
-    async def _execution_of(
+    async def _execute(
         self, state: ExperimentState, status: ConfigStatus, index: int
     ) -> tuple[Execution, RagInteraction | None]:
         plan, config, item = state.plan, status.config, self._items[index]
-        copied = await self._copy_of(state, status, index)
+        copied = await self._copy_answer(state, status, index)
         if copied is not None:
             return copied
         tries, backoff = 0, Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=1.0)
@@ -224,27 +223,24 @@ class Executor:
             log.warning("measuring failed", item_id=item.item_id, error=printable(error_text(error)[:FAILURE_CHARS]))
             return {}
 
-    async def _copy_of(
+    async def _copy_answer(
         self, state: ExperimentState, status: ConfigStatus, index: int
     ) -> tuple[Execution, RagInteraction] | None:
-        source = next((name for name in _twins(state, status) if _has_answer(state, name, index)), None)
+        twins = [other.config.name for other in state.configs.values() if other.fingerprint == status.fingerprint]
+        source = next((name for name in twins if _has_answer(state, name, index)), None)
         if source is None:
             return None
         try:
-            found = await self._executions.answer(source, index)
+            answer = await self._executions.answer(source, index)
         except RedisError:
             return None
-        if found is None:
+        if answer is None:
             return None
         execution = Execution(
             config=status.config.name, item=index, item_id=self._items[index].item_id,
-            interaction_id=interaction_id_of(index), context_chars=context_chars(found), copied_from=source,
+            interaction_id=interaction_id_of(index), context_chars=context_chars(answer), copied_from=source,
         )  # fmt: skip
-        return execution, found.model_copy(update={"pipeline": status.config.name})
-
-
-def _twins(state: ExperimentState, status: ConfigStatus) -> Iterator[str]:
-    return (other.config.name for other in state.configs.values() if other.fingerprint == status.fingerprint)
+        return execution, answer.model_copy(update={"pipeline": status.config.name})
 
 
 def _has_answer(state: ExperimentState, name: str, index: int) -> bool:

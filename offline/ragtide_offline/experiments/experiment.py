@@ -67,7 +67,8 @@ class Experiment:
     ) -> None:
         self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
         fields: dict[str, Any] = {"name": name, "metric": metric, **options}
-        fields["target"] = target if isinstance(target, str) else _name_of(target)
+        module, function = getattr(target, "__module__", "?"), getattr(target, "__qualname__", type(target).__name__)
+        fields["target"] = target if isinstance(target, str) else f"{module}:{function}"
         if isinstance(data, str | Path):
             fields["data"] = str(data)
         if isinstance(configs, Mapping):
@@ -212,7 +213,3 @@ def _plan_of(
             'labeler = "judge"'
         )
     return plan, ordered
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"

@@ -67,7 +67,7 @@ def projection_of(
         sizes=sizes if options.use_fpc else [None] * len(sizes),
     )
     if options.strategy == AUTO and kind is Kind.DISTRIBUTIVE:
-        table = _of_counts(table, scores, sizes, (lowest, highest), options)
+        table = _count_intervals(table, scores, sizes, (lowest, highest), options)
     result = []
     for values, size, ends in zip(scores, sizes, table, strict=True):
         factor = size if kind is Kind.DISTRIBUTIVE else 1
@@ -82,7 +82,7 @@ def projection_of(
     return result
 
 
-def _of_counts(
+def _count_intervals(
     table: list[list[float]],
     scores: Sequence[Sequence[float]],
     sizes: Sequence[int],
@@ -94,10 +94,10 @@ def _of_counts(
     rows = np.array([moments.add_row() for _ in scores], dtype=np.intp)
     scaled = (np.array([value for score in scores for value in score], dtype=np.float64) - lowest) / width
     moments.update(np.repeat(rows, [len(score) for score in scores]), np.clip(scaled, 0.0, 1.0))
-    found = moments.read(rows)
+    sums = moments.read(rows)
     population = np.array(sizes, dtype=np.float64) if options.use_fpc else None
-    ends = moments_interval(AUTO, found, confidence=options.confidence, population=population, counts=True)
-    trusted = resolved(AUTO, found, counts=True) == "asymptotic"
+    ends = moments_interval(AUTO, sums, confidence=options.confidence, population=population, counts=True)
+    trusted = resolved(AUTO, sums, counts=True) == "asymptotic"
     return [
         [estimate, *(float(lowest + width * end[row]) for end in ends)] if trusted[row] else [estimate, *rest]
         for row, (estimate, *rest) in enumerate(table)
@@ -175,8 +175,9 @@ def _table(
     keys = np.repeat(np.arange(len(values)), [len(row) for row in values])
     everything = np.array([value for row in values for value in row], dtype=np.float64)
     table.update(keys, np.clip(everything, *value_range))
-    found = table.intervals()
-    return np.stack([found.estimate, found.lower, found.upper], axis=1).tolist()  # type: ignore[no-any-return]
+    intervals = table.intervals()
+    ends = [intervals.estimate, intervals.lower, intervals.upper]
+    return np.stack(ends, axis=1).tolist()  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,23 +213,23 @@ def differences(
         raced: whether to use the race's intervals as of now, each of which is slow to compute.
         confidence: level of each interval outside of the race; the level of the plan unless given.
     """
-    found = [_of_race(state, first, second, raced=raced) for second in others]
-    rest = [second for second, difference in zip(others, found, strict=True) if difference is None]
+    raced_pairs = [_raced_pair(state, first, second, raced=raced) for second in others]
+    rest = [second for second, raced_pair in zip(others, raced_pairs, strict=True) if raced_pair is None]
     paired = dict(zip(rest, paired_differences(state, first, rest, confidence=confidence), strict=True))
     return [
         raced_pair if (pair := paired.get(second)) is None else ConfigPair(first, second, *pair, "pairs")
-        for second, raced_pair in zip(others, found, strict=True)
+        for second, raced_pair in zip(others, raced_pairs, strict=True)
     ]
 
 
-def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) -> ConfigPair | None:
+def _raced_pair(state: ExperimentState, first: str, second: str, *, raced: bool) -> ConfigPair | None:
     for loser, winner in ((second, first), (first, second)):
         evidence = race_evidence(state, loser)
         if evidence is not None and evidence.by == winner:
             gap = difference_of(evidence, negated=loser == first)
             return ConfigPair(first, second, evidence.n, gap, "decision", loser)
-    found = state.race.difference(first, second) if raced and state.race is not None else None
-    return None if found is None else ConfigPair(first, second, *found, "race")
+    duel = state.race.difference(first, second) if raced and state.race is not None else None
+    return None if duel is None else ConfigPair(first, second, *duel, "race")
 
 
 def difference_of(evidence: Evidence, *, negated: bool = False) -> Interval[float, float]:

@@ -73,10 +73,10 @@ class ExperimentReader:
         Raises:
             redis.RedisError: some entries may be read already; read again.
         """
-        while found := await read_after(self.redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
+        while reply := await read_after(self.redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
             wait_ms = None
-            by_stream = dict(found)
-            self._positions |= {stream: entries[-1].entry_id for stream, entries in found}
+            by_stream = dict(reply)
+            self._positions |= {stream: entries[-1].entry_id for stream, entries in reply}
             self._log += by_stream.get(self._streams.experiment, [])
             for stream, add in (
                 (self._streams.executions, lambda data: self._results.add_execution(Execution.decode(data))),

@@ -124,7 +124,8 @@ class ResultsTable:
 
     def executed(self) -> list[Result]:
         """Return the results that have an execution, config by config."""
-        return [result for of in self.by_config.values() for result in of.values() if result.execution is not None]
+        results = (result for by_item in self.by_config.values() for result in by_item.values())
+        return [result for result in results if result.execution is not None]
 
     def add_execution(self, execution: Execution) -> None:
         """Add an execution; adding it again changes nothing."""

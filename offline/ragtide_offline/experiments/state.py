@@ -86,7 +86,8 @@ class ExperimentRace:
         """
         if self._trial is None or self._trial[0] != item:
             race = self._race.copy()
-            self._trial = item, race, [found for of_item in scores for found in race.update(self._row(of_item))]
+            eliminations = [eliminated for of_item in scores for eliminated in race.update(self._row(of_item))]
+            self._trial = item, race, eliminations
         return self._trial[2]
 
     def look(self, item: int, scores: Iterable[Mapping[str, float]]) -> None:
@@ -224,8 +225,8 @@ class ExperimentState:
         """Yield for each item the scores of running configs in the race's metric; nan for a missing score."""
         running = [(status.config.name, self.results.by_config[status.config.name]) for status in self.running]
         for item in items:
-            found = ((name, of_config.get(item)) for name, of_config in running)
-            yield {name: nan if result is None else result.score(self.plan.metric) for name, result in found}
+            results = ((name, of_config.get(item)) for name, of_config in running)
+            yield {name: nan if result is None else result.score(self.plan.metric) for name, result in results}
 
     def apply(self, entry: LogEntry) -> str | None:
         """Apply the next entry of the log; return the reason if the entry has no effect."""

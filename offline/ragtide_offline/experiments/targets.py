@@ -246,16 +246,16 @@ async def measure_answer(
         MeasureError: a value is not declared, not a number, or outside its range.
         Exception: any error of the function.
     """
-    found = await call_function(measure, partial(measure, item, answer))
-    if not isinstance(found, Mapping):
-        raise MeasureError(f"measure returned {type(found).__name__}: it must return values by metric")
+    values = await call_function(measure, partial(measure, item, answer))
+    if not isinstance(values, Mapping):
+        raise MeasureError(f"measure returned {type(values).__name__}: it must return values by metric")
     known = {metric.name: metric for metric in metrics}
     scores: dict[str, float] = {}
-    for given, value in found.items():
-        name = qualified_name(str(given))
+    for own_name, value in values.items():
+        name = qualified_name(str(own_name))
         if name not in known:
             raise MeasureError(
-                f"measure returned {given!r}, which is not declared: declare it under metrics, which has "
+                f"measure returned {own_name!r}, which is not declared: declare it under metrics, which has "
                 f"{', '.join(known) or '(none)'}"
             )
         number = value.get("value") if isinstance(value, Mapping) else value

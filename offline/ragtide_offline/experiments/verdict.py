@@ -40,12 +40,15 @@ def verdict_of(board: Board) -> ExperimentVerdict:
     calls_saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
     if leader is None:
         return ExperimentVerdict("no score", None, "", stopped, calls_saved, None)
-    lost = bool(others) and leader.status != "stopped" and all(_has_lost(row, board) for row in others)
+    others_lost = all(row.stopped_by == RACE or surely_behind(row, board) for row in others)
+    lost = bool(others) and leader.status != "stopped" and others_lost
     if not board.completed:
         outcome: VerdictKind = "leads so far"
     else:
         outcome = "wins" if lost else "leads"
-    only_here = outcome == "wins" and any(_lost_here_only(row) for row in others)
+    only_here = outcome == "wins" and any(
+        row.stopped_by != RACE and row.behind is not None and row.behind.lower == row.behind.upper for row in others
+    )
     n = leader.estimates[board.metric].n
     return ExperimentVerdict(outcome, leader.number, leader.label, stopped, calls_saved, n if only_here else None)
 
@@ -68,19 +71,11 @@ def verdict_text(verdict: ExperimentVerdict) -> str:
     return f"{begin}{'; '.join(parts)}."
 
 
-def _has_lost(row: BoardRow, board: Board) -> bool:
-    return row.stopped_by == RACE or surely_behind(row, board)
-
-
 def surely_behind(row: BoardRow, board: Board) -> bool:
     """Return whether the difference of a config to the config that it is compared with leaves out 0."""
     if row.behind is None:
         return False
     return row.behind.lower > 0 if board.higher_is_better else row.behind.upper < 0
-
-
-def _lost_here_only(row: BoardRow) -> bool:
-    return row.stopped_by != RACE and row.behind is not None and row.behind.lower == row.behind.upper
 
 
 def least_worse(difference: Interval[float, float], *, higher_is_better: bool) -> float:

@@ -86,11 +86,12 @@ class CriterionFit:
         """
         if self.regression is None:
             raise ValueError("the proxy does not surely beat a constant: there is nothing to write")
-        without = (np.delete(part, NO_SHIPPED_SCORE) for part in _parts(self.regression))
+        parts = (self.regression.coefficients, self.regression.lowest, self.regression.highest)
+        without = Regression(*(np.delete(part, NO_SHIPPED_SCORE) for part in parts))
         losses = self.cross_validated.model_dump()
         return FittedProxy(
             version=self.criterion.version,
-            inputs=rounded_inputs(PROXY_INPUTS, Regression(*without)),
+            inputs=rounded_inputs(PROXY_INPUTS, without),
             cross_validated=AgainstConstant(constant=losses.pop("shipped"), **losses, correlation=self.correlation),
             fitted_at=fitted_at,
             source=source[:1000],
@@ -146,7 +147,7 @@ def fit_criterion(examined: ExaminedInteractions, criterion: Criterion, *, confi
     Raises:
         ConfigurationError: there are too few questions, or nearly all answers are the same.
     """
-    rows = examined.found
+    rows = examined.rows
     questions = [row.question for row in rows]
     count = len(set(questions))
     if count < LEAST_QUESTIONS:
@@ -170,25 +171,21 @@ def fit_criterion(examined: ExaminedInteractions, criterion: Criterion, *, confi
         if loss_difference(y, predicted, with_similarity, weights, questions, confidence=confidence).upper < 0:
             x, predicted, reads_similarity = wide, with_similarity, True
     constant = cross_mean(y, weights, questions)
-    found = loss_difference(y, constant, predicted, weights, questions, confidence=confidence)
+    losses = loss_difference(y, constant, predicted, weights, questions, confidence=confidence)
     return CriterionFit(
         criterion=criterion,
         questions=count,
         unused=examined.unused,
         confidence=confidence,
-        cross_validated=found,
+        cross_validated=losses,
         correlation=correlation(predicted, y, weights),
         reads_similarity=reads_similarity,
         first_occurred_at=min(row.occurred_at for row in rows),
         last_occurred_at=max(row.occurred_at for row in rows),
-        regression=fit(x, y, weights, level_penalty=0.0) if found.upper < 0 else None,
+        regression=fit(x, y, weights, level_penalty=0.0) if losses.upper < 0 else None,
     )
 
 
 def _inputs(rows: Sequence[ExaminedInteraction], *, similarity: bool) -> Floats:
     own = np.array([(*row.proxy_inputs, *(row.similarity if similarity else ())) for row in rows], np.float64)
     return np.insert(own, NO_SHIPPED_SCORE, 0.0, axis=1)
-
-
-def _parts(regression: Regression) -> tuple[Floats, Floats, Floats]:
-    return regression.coefficients, regression.lowest, regression.highest

@@ -81,13 +81,13 @@ class ExaminedInteraction:
 class ExaminedInteractions:
     """Inputs of a fit, and the number of interactions that cannot be used, by reason."""
 
-    found: Sequence[ExaminedInteraction]
+    rows: Sequence[ExaminedInteraction]
     unused: Mapping[str, int]
 
 
 def examine(
     interactions: Iterable[JudgedInteraction],
-    each: Callable[[], object] = lambda: None,
+    advance: Callable[[], object] = lambda: None,
     *,
     similar: Similar | None = None,
     criterion: Criterion | None = None,
@@ -96,14 +96,14 @@ def examine(
 
     Args:
         interactions: with scores of a judge or people.
-        each: called before each interaction.
+        advance: called before each interaction.
         similar: a sentence encoder, whose similarities are more inputs of the fit.
         criterion: whose proxy is fitted, to answers as numbers from 0 to 1; None for a fit of other scores.
     """
     examiner = InteractionExaminer(similar, of_criterion=criterion is not None)
-    found, unused = [], Counter[str]()
+    rows, unused = [], Counter[str]()
     for row in interactions:
-        each()
+        advance()
         if criterion is None:
             judged = {name.removeprefix(TRACE): score for name, score in row.scores.items() if name in WANTED}
             is_scored = bool(judged.keys() & set(CORRECTED))
@@ -119,8 +119,8 @@ def examine(
         if isinstance(examined, str):
             unused[examined] += 1
         else:
-            found.append(examined)
-    return ExaminedInteractions(found, dict(unused))
+            rows.append(examined)
+    return ExaminedInteractions(rows, dict(unused))
 
 
 class InteractionExaminer:
@@ -188,18 +188,18 @@ class TrafficSample:
     """Interactions to spoil: of all that are added those with the lowest digests, which is a draw by chance."""
 
     def __init__(self) -> None:
-        self._found: dict[str, RagInteraction] = {}
+        self._by_digest: dict[str, RagInteraction] = {}
 
     def add(self, interaction: RagInteraction) -> None:
         """Add an interaction, unless it has no documents or no response."""
         if not (interaction.documents and interaction.response.strip()):
             return
-        self._found.setdefault(interaction_digest(interaction.pipeline, interaction.interaction_id), interaction)
-        if len(self._found) >= 2 * MOST_SPOILT:
-            self._found = self._drawn()
+        self._by_digest.setdefault(interaction_digest(interaction.pipeline, interaction.interaction_id), interaction)
+        if len(self._by_digest) >= 2 * MOST_SPOILT:
+            self._by_digest = self._drawn()
 
     def _drawn(self) -> dict[str, RagInteraction]:
-        return dict(sorted(self._found.items())[:MOST_SPOILT])
+        return dict(sorted(self._by_digest.items())[:MOST_SPOILT])
 
     @property
     def drawn(self) -> Sequence[RagInteraction]:
@@ -209,7 +209,7 @@ class TrafficSample:
 
 def examine_pairs(
     interactions: Iterable[RagInteraction],
-    each: Callable[[], object] = lambda: None,
+    advance: Callable[[], object] = lambda: None,
     *,
     similar: Similar | None = None,
     model: LocalModel | None = None,
@@ -222,7 +222,7 @@ def examine_pairs(
 
     Args:
         interactions: with documents and responses; scores are not read.
-        each: called before each interaction.
+        advance: called before each interaction.
         similar: a sentence encoder, whose similarities are more inputs of the fit.
         model: instead of the shipped one.
     """
@@ -232,7 +232,7 @@ def examine_pairs(
         others.setdefault(_kind(row), []).append(row)
     examiner, pairs = InteractionExaminer(similar, model), list[ExaminedPair]()
     for row in rows:
-        each()
+        advance()
         clean = examiner.examine(without_own_sentences(row))
         if isinstance(clean, str):
             continue

@@ -169,13 +169,14 @@ def encoder_of(parts: Iterable[tuple[FittedScore | FittedProxy, str]]) -> str:
     Raises:
         ConfigurationError: they read different encoders.
     """
-    found = list(dict.fromkeys(digest for fitted, digest in parts if not SIMILARITY_INPUTS.isdisjoint(fitted.inputs)))
-    if len(found) > 1:
+    readers = (digest for fitted, digest in parts if not SIMILARITY_INPUTS.isdisjoint(fitted.inputs))
+    digests = list(dict.fromkeys(readers))
+    if len(digests) > 1:
         raise ConfigurationError(
-            f"the file has numbers of the sentence encoder {found[0][:16]}, and the new ones are of {found[1][:16]}: "
-            "set models.similarity to the first, or give another --output"
+            f"the file has numbers of the sentence encoder {digests[0][:16]}, and the new ones are of "
+            f"{digests[1][:16]}: set models.similarity to the first, or give another --output"
         )
-    return found[0] if found else ""
+    return digests[0] if digests else ""
 
 
 def fit_correction(
@@ -194,7 +195,7 @@ def fit_correction(
     Raises:
         ConfigurationError: no score has enough questions.
     """
-    rows = examined.found
+    rows = examined.rows
     clean = [*{id(pair.clean): pair.clean for pair in pairs}.values()]
     used = rows or clean
     questions = len({row.question for row in used})
@@ -246,16 +247,16 @@ def _fit_score(
         gain = loss_difference(y, predicted, with_similarity, weights, questions, confidence=confidence)
         if gain.upper < 0:
             x, predicted, reads_similarity = wide, with_similarity, True
-    found = loss_difference(y, shipped, predicted, weights, questions, confidence=confidence)
-    if not found.upper < 0:
+    losses = loss_difference(y, shipped, predicted, weights, questions, confidence=confidence)
+    if not losses.upper < 0:
         reason = "the fit is not surely better"
-        return ScoreResult(score, found, is_fitted=False, reason=reason), None
+        return ScoreResult(score, losses, is_fitted=False, reason=reason), None
     if score == ADHERENCE and _worsens_fraction(rows, predicted, confidence):
         reason = f"the fit would make {SUPPORTED_FRACTION} worse"
-        return ScoreResult(score, found, is_fitted=False, reason=reason), None
+        return ScoreResult(score, losses, is_fitted=False, reason=reason), None
     reason = "fitted with similarity" if reads_similarity else "fitted"
     return (
-        ScoreResult(score, found, is_fitted=True, reason=reason, reads_similarity=reads_similarity),
+        ScoreResult(score, losses, is_fitted=True, reason=reason, reads_similarity=reads_similarity),
         fit(x, y, weights),
     )
 
@@ -264,7 +265,7 @@ def _fit_to_pairs(
     score: str, judged: Sequence[ExaminedInteraction], every: Sequence[ExaminedPair], confidence: float
 ) -> tuple[ScoreResult, Regression | None]:
     """Return a fit that follows corruptions, with the level of judged interactions, or else the shipped mean."""
-    pairs = _pairs_of(score, every)
+    pairs = _usable_pairs(score, every)
     if not pairs:
         reason = f"fewer than {LEAST_QUESTIONS} questions could be spoilt in a way that it should follow"
         return ScoreResult(score, None, is_fitted=False, reason=reason), None
@@ -283,10 +284,10 @@ def _fit_to_pairs(
         sides = [
             _inputs(side, scores, similarity=similarity) for side, scores in zip(_sides(pairs), before, strict=True)
         ]
-        some = SpoiltPairs(sides[0], sides[1], _pair_weights(pairs), questions)
+        spoilt = SpoiltPairs(sides[0], sides[1], _pair_weights(pairs), questions)
         asked = [row.question for row in rows]
-        crossed = cross_fit_pairs(x, y, weights, asked, pairs=some, level_penalty=level_penalty)
-        return crossed, lambda: fit(x, y, weights, pairs=some, level_penalty=level_penalty)
+        crossed = cross_fit_pairs(x, y, weights, asked, pairs=spoilt, level_penalty=level_penalty)
+        return crossed, lambda: fit(x, y, weights, pairs=spoilt, level_penalty=level_penalty)
 
     (predicted, after), whole = fits(similarity=False)
     reads_similarity = False
@@ -312,7 +313,7 @@ def _fit_to_pairs(
     return result, whole()
 
 
-def _pairs_of(score: str, every: Sequence[ExaminedPair]) -> list[ExaminedPair]:
+def _usable_pairs(score: str, every: Sequence[ExaminedPair]) -> list[ExaminedPair]:
     pairs = [
         pair
         for pair in every
@@ -331,8 +332,8 @@ def _sides(pairs: Sequence[ExaminedPair]) -> tuple[list[ExaminedInteraction], li
 def _pair_weights(pairs: Sequence[ExaminedPair]) -> Floats:
     counts = Counter(pair.corruption for pair in pairs)
     interactions = len({id(pair.clean) for pair in pairs})
-    each = PAIRS_SHARE * interactions / len(counts)
-    return np.array([each / counts[pair.corruption] for pair in pairs], np.float64)
+    weight = PAIRS_SHARE * interactions / len(counts)
+    return np.array([weight / counts[pair.corruption] for pair in pairs], np.float64)
 
 
 def _inputs(rows: Sequence[ExaminedInteraction], shipped: Floats, *, similarity: bool) -> Floats:
@@ -349,7 +350,7 @@ def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, co
         float(np.mean(temper(row.probabilities.supported, float(adherence[number]))))
         for number, row in zip(kept, some, strict=True)
     ]
-    found = loss_difference(
+    losses = loss_difference(
         _column(some, SUPPORTED_FRACTION, judged=True),
         _column(some, SUPPORTED_FRACTION, judged=False),
         np.array(moved),
@@ -357,7 +358,7 @@ def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, co
         [row.question for row in some],
         confidence=confidence,
     )
-    return found.lower > 0
+    return losses.lower > 0
 
 
 def _column(rows: Sequence[ExaminedInteraction], score: str, *, judged: bool) -> Floats:

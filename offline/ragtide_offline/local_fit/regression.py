@@ -182,8 +182,8 @@ def cross_fit(
     predicted = np.empty(len(y))
     for fold in np.unique(folds):
         held = folds == fold
-        found = fit(x[~held], y[~held], weights[~held], feature_penalty=feature_penalty, level_penalty=level_penalty)
-        predicted[held] = found.predict(x[held])
+        fitted = fit(x[~held], y[~held], weights[~held], feature_penalty=feature_penalty, level_penalty=level_penalty)
+        predicted[held] = fitted.predict(x[held])
     return predicted
 
 

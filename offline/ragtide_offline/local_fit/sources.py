@@ -117,7 +117,7 @@ class Judgements:
     """Scores by reference, then by interaction; the first scores of an interaction count."""
 
     wanted: WantedScores = TRACE_SCORES
-    found: dict[LabelerId, dict[str, Judgement]] = field(default_factory=dict)
+    by_reference: dict[LabelerId, dict[str, Judgement]] = field(default_factory=dict)
 
     def add(self, by: LabelerId, digest: str, judgement: Judgement) -> None:
         """Add the scores of an interaction if a fit can use any.
@@ -129,10 +129,10 @@ class Judgements:
         usable = self.wanted.usable(by, judgement.scores, judgement.versions)
         if not usable:
             return
-        mine = self.found.setdefault(by, {})
+        mine = self.by_reference.setdefault(by, {})
         mine.setdefault(digest, Judgement(usable, judgement.occurred_at, judgement.probability))
         if len(mine) >= 2 * MOST:
-            self.found[by] = _newest(mine)
+            self.by_reference[by] = _newest(mine)
 
     def of(self, name: str | None, *, optional: bool = False) -> tuple[LabelerId, Mapping[str, Judgement]]:
         """Return the judgements of a reference; of several versions those of the version with the most.
@@ -145,8 +145,8 @@ class Judgements:
             ConfigurationError: there is none of that name, or several and none was named.
         """
         counts = Counter[str]()
-        for by, some in self.found.items():
-            counts[by.name] += len(some)
+        for by, judgements in self.by_reference.items():
+            counts[by.name] += len(judgements)
         there = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common())
         if optional and not counts and name is None:
             return NOBODY, {}
@@ -157,9 +157,9 @@ class Judgements:
         wanted = name or next(iter(counts))
         if wanted not in counts:
             raise ConfigurationError(f"--reference {wanted} has scored no interaction; there are scores by {there}")
-        mine = [(by, some) for by, some in self.found.items() if by.name == wanted]
-        by, some = max(mine, key=lambda group: len(group[1]))
-        return by, _newest(some)
+        mine = [(by, judgements) for by, judgements in self.by_reference.items() if by.name == wanted]
+        by, judgements = max(mine, key=lambda version: len(version[1]))
+        return by, _newest(judgements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class GatheredInteractions:
     """Interactions with the scores of one reference."""
 
     reference: LabelerId
-    found: Sequence[JudgedInteraction]
+    interactions: Sequence[JudgedInteraction]
     """At most `MOST`, the oldest first."""
     missing: int = 0
     """Number of judged interactions whose texts were not found."""
@@ -180,7 +180,7 @@ class GatheredInteractions:
         return " and ".join(filter(None, [reference_text(self.reference), "corruptions" if self.traffic else ""]))
 
 
-def of_rows(
+def gather_rows(
     rows: Iterable[Row],
     predictions: Sequence[Predictions],
     reference: str | None,
@@ -224,17 +224,17 @@ def of_rows(
                 digest,
                 Judgement(scores, interaction.occurred_at, interaction.sampling_probability),
             )
-    for some in predictions:
-        for (pipeline, identity), scores in some.scores.items():
+    for group in predictions:
+        for (pipeline, identity), scores in group.scores.items():
             digest = interaction_digest(pipeline, identity)
             if digest in interactions:
                 interaction = interactions[digest]
-                probability, versions = interaction.sampling_probability, _versions(some.declared)
-                judgements.add(some.labeler, digest, Judgement(scores, interaction.occurred_at, probability, versions))
+                probability, versions = interaction.sampling_probability, _versions(group.declared)
+                judgements.add(group.labeler, digest, Judgement(scores, interaction.occurred_at, probability, versions))
     return _gather(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
-def of_recording(
+def gather_recorded(
     recording: Recording,
     selection: Selection,
     *,
@@ -255,16 +255,16 @@ def of_recording(
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
     """
-    given = defaultdict[str, list[Feedback]](list)
+    feedback_of = defaultdict[str, list[Feedback]](list)
     for entry in recording.entries(EntryKind.FEEDBACK, pipelines=selection.pipelines):
         feedback = cast("Feedback", entry.model)
-        given[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
+        feedback_of[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
     judgements = Judgements(wanted)
     for entry in recording.entries(EntryKind.METRICS, pipelines=selection.pipelines):
         event = cast("MetricEvent", entry.model)
         if selection.takes(event) and run in {None, event.run}:
             digest = interaction_digest(event.pipeline, event.interaction_id)
-            _add_event(judgements, digest, event, given.get(digest, ()), reference)
+            _add_event(judgements, digest, event, feedback_of.get(digest, ()), reference)
     by, chosen = judgements.of(reference, optional=traffic is not None)
     interactions: dict[str, RagInteraction] = {}
     for entry in recording.entries(EntryKind.INTERACTIONS, pipelines=selection.pipelines):
@@ -278,7 +278,7 @@ def of_recording(
 
 
 def _add_event(
-    judgements: Judgements, digest: str, event: MetricEvent, given: Sequence[Feedback], reference: str | None
+    judgements: Judgements, digest: str, event: MetricEvent, answers: Sequence[Feedback], reference: str | None
 ) -> None:
     def judgement(scores: Mapping[str, float], probability: float | None = None) -> Judgement:
         return Judgement(scores, event.occurred_at, (probability or 1.0) * event.sampling_probability, versions)
@@ -287,7 +287,7 @@ def _add_event(
     metric = "" if criterion is None else criterion.metric
 
     judgements.add(PEOPLE, digest, judgement(event.gold_scores))
-    for feedback in given:
+    for feedback in answers:
         judgements.add(PEOPLE, digest, judgement(feedback.gold_scores, feedback.inclusion_probability))
     for scored in event.by_evaluator():
         chosen = scored.inclusion_probability
@@ -299,7 +299,7 @@ def _add_event(
             judgements.add(by, digest, judgement(scored.scores, scored.probability_of(metric)))
 
 
-def of_specimens(
+def gather_kept(
     judged: Iterable[Specimen],
     annotated: Iterable[tuple[Specimen, Mapping[str, float], float]],
     *,
@@ -346,21 +346,15 @@ def _gather(
     interactions: Mapping[str, RagInteraction],
     traffic: TrafficSample | None,
 ) -> GatheredInteractions:
-    found = [
-        JudgedInteraction(interactions[digest], specimen.scores, 1 / specimen.probability)
-        for digest, specimen in chosen.items()
+    judged = [
+        JudgedInteraction(interactions[digest], judgement.scores, 1 / judgement.probability)
+        for digest, judgement in chosen.items()
         if digest in interactions
     ]
     # Names break ties, so that equal input gives equal folds and equal sums.
-    found.sort(
-        key=lambda specimen: (
-            specimen.interaction.occurred_at,
-            specimen.interaction.pipeline,
-            specimen.interaction.interaction_id,
-        )
-    )
+    judged.sort(key=lambda row: (row.interaction.occurred_at, row.interaction.pipeline, row.interaction.interaction_id))
     drawn = () if traffic is None else traffic.drawn
-    return GatheredInteractions(by, found, len(chosen) - len(found), drawn)
+    return GatheredInteractions(by, judged, len(chosen) - len(judged), drawn)
 
 
 def _newest(judgements: Mapping[str, Judgement]) -> dict[str, Judgement]:

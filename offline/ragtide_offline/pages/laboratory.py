@@ -16,10 +16,9 @@ from .experiments.route import router
 
 async def compare(redis: Redis, deployment: Deployment, first: str, second: str) -> list[Compared]:
     """Return the differences of two pipelines as wholes."""
-    found = await read_comparison(
-        redis, (PipelineSide(deployment, first), PipelineSide(deployment, second)), window="all"
-    )
-    return [comparison for comparison in found if comparison.key.segment is None]
+    sides = PipelineSide(deployment, first), PipelineSide(deployment, second)
+    comparisons = await read_comparison(redis, sides, window="all")
+    return [comparison for comparison in comparisons if comparison.key.segment is None]
 
 
 LABORATORY: Final = Laboratory(

@@ -52,15 +52,15 @@ async def replayed(order: ReplayOrder) -> RuleReplay:
         )
     except NothingSelectedError:
         raise ConfigurationError(nothing) from None
-    found = await testing.run(asyncio.Event(), lambda _: None)
-    fired = [raised for raised in found.alerts if (raised.rule, raised.pipeline) == (rule.name, alert.pipeline)]
+    result = await testing.run(asyncio.Event(), lambda _: None)
+    fired = [raised for raised in result.alerts if (raised.rule, raised.pipeline) == (rule.name, alert.pipeline)]
     return RuleReplay(
-        n=found.counts["n"],
-        seconds=found.seconds,
+        n=result.counts["n"],
+        seconds=result.seconds,
         fired=len(fired),
         production=recorded_alerts(recording, own)[rule.name],
         alerts=fired[::-1][:SHOWN],
-        points=found.evidence,
+        points=result.evidence,
     )
 
 

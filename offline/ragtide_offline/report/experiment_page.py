@@ -43,7 +43,7 @@ def experiment_page(report: ExperimentReport) -> str:
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
             "numbers": {row.name: row.number for row in board.rows},
             "stops": stops(report),
-            "labels": labels(report),
+            "labels": report.board.labels,
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
             "cost": charts.cost_chart(board),
             "curves": charts.curve_chart(board, report.curves),
@@ -94,14 +94,9 @@ def _lead(leader: BoardRow, report: ExperimentReport) -> str:
     return f"{lead}, of these {at.n:,} questions, exactly.{ends}"
 
 
-def labels(report: ExperimentReport) -> dict[str, str]:
-    """Return the label of each config by its name."""
-    return {row.name: row.label for row in report.board.rows}
-
-
 def stops(report: ExperimentReport) -> dict[str, str]:
     """Return what the race was sure of about each config that it stopped."""
-    board, known = report.board, labels(report)
+    board, known = report.board, report.board.labels
     if board.leader is not None:
         known[board.leader.name] = "the leader"
     return {

@@ -1,6 +1,6 @@
 """Scores Arrow batches as a pure function of their rows: no Redis, no clock in the result. Needs pyarrow."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import chain
 from typing import Any, Final
@@ -94,9 +94,9 @@ def score_batches(
         ScoringStopped: raised while the result is read: no more rows can be labeled now, such as after a spend limit.
     """
     batches = batches_of(reader)
-    chosen = {"labeler": labeler} if isinstance(labeler, str) else {}
-    chosen |= {} if profile is None else {"profile": profile}
-    known = settings_of_application(**chosen) if settings is None else settings.model_copy(update=chosen)
+    changes = {"labeler": labeler} if isinstance(labeler, str) else {}
+    changes |= {} if profile is None else {"profile": profile}
+    known = settings_of_application(**changes) if settings is None else settings.model_copy(update=changes)
     own = None if labeler is None or isinstance(labeler, str) else check_labeler(labeler, "the given labeler")
     if profile is not None and own is not None:
         raise ConfigurationError(f"the labeler {own.name} has the formulas {own.profile}: leave out the profile")
@@ -134,6 +134,7 @@ async def outcomes_of(
         ScoringStopped: no more rows can be labeled now; the outcomes before it are yielded first.
     """
     refuse_sessions(session_criteria(settings) if own is None else criteria_of(own))
+    user_ids = UserIds.of(settings)
     opened = labeling_of(settings, own, keep_answers=keep_answers, patient=as_worker, account=account)
     async with opened as (label, labeler, at_once):
         ready(labeler)
@@ -143,7 +144,11 @@ async def outcomes_of(
             waiting: list[Outcome] = []
             stopped: ScoringStopped | None = None
             worker = settings if as_worker else None
-            scored = score_rows(_pseudonymous(rows, settings), label, labeler, at_once=at_once, worker=worker)
+            pseudonymous = (
+                row if row.interaction is None else row.with_interaction(user_ids.with_pseudonym(row.interaction))
+                for row in rows
+            )
+            scored = score_rows(pseudonymous, label, labeler, at_once=at_once, worker=worker)
             async with aclosing(scored) as outcomes:
                 try:
                     async for outcome in outcomes:
@@ -157,12 +162,6 @@ async def outcomes_of(
                 yield waiting
             if stopped is not None:
                 raise stopped
-
-
-def _pseudonymous(rows: Iterable[Row], settings: Settings) -> Iterator[Row]:
-    user_ids = UserIds.of(settings)
-    for row in rows:
-        yield row if row.interaction is None else row.with_interaction(user_ids.with_pseudonym(row.interaction))
 
 
 def batches_of(reader: Any) -> Iterable[Any]:
@@ -205,7 +204,7 @@ def batch_of(outcomes: Sequence[Outcome], *, labels: bool) -> Any:
     for name, codec in EVENT_COLUMNS.items():
         for place in too_large(codec, [None if event is None else getattr(event, name) for event in events]):
             events[place], problems[place] = None, f"{name} is beyond 2^63 - 1: give a smaller number"
-    made: dict[str, list[Any]] = {
+    columns: dict[str, list[Any]] = {
         "row": [outcome.row.line for outcome in outcomes],
         "problem": problems,
         **{name: _column(name, codec, events) for name, codec in EVENT_COLUMNS.items()},
@@ -222,10 +221,11 @@ def batch_of(outcomes: Sequence[Outcome], *, labels: bool) -> Any:
         if interaction is None:
             continue
         if event is None:
-            made["interaction_id"][place], made["pipeline"][place] = interaction.interaction_id, interaction.pipeline
+            columns["interaction_id"][place] = interaction.interaction_id
+            columns["pipeline"][place] = interaction.pipeline
         elif "occurred_at" not in interaction.model_fields_set:
-            made["occurred_at"][place] = None  # the time of reading would differ each time
-    return pa.RecordBatch.from_arrays([pa.array(made[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+            columns["occurred_at"][place] = None  # the time of reading would differ each time
+    return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
 
 
 def _column(name: str, codec: Codec, events: Sequence[MetricEvent | None]) -> list[Any]:

@@ -81,14 +81,14 @@ def score(
     check_level(confidence)
     if strategy not in STRATEGIES:
         raise ConfigurationError(unknown("strategy", strategy, STRATEGIES))
-    given = {"labeler": labeler} if isinstance(labeler, str) else {}
-    known = settings_of_application(**given) if settings is None else settings.model_copy(update=given)
+    changes = {"labeler": labeler} if isinstance(labeler, str) else {}
+    known = settings_of_application(**changes) if settings is None else settings.model_copy(update=changes)
     level = known.confidence if confidence is None else confidence
     own = None if labeler is None or isinstance(labeler, str) else check_labeler(labeler, "the given labeler")
     rows = list(_rows(data, FileOptions(pipeline, columns=columns or {})))
     events, problems = blocking(_score_all(rows, known, own))
-    found = summarize(events, strategy=strategy, confidence=level)
-    return replace(found, problems=(*problems, *found.problems), events=tuple(events))
+    summary = summarize(events, strategy=strategy, confidence=level)
+    return replace(summary, problems=(*problems, *summary.problems), events=tuple(events))
 
 
 def estimates(
@@ -117,11 +117,11 @@ def estimates(
             return await deployment.estimates(strategy=AUTO, confidence=confidence, windows=False)
 
     everything = chosen(blocking(read()), estimator=RECOMMENDED)
-    known = {event.pipeline for event in everything}
+    known = {estimate.pipeline for estimate in everything}
     if pipeline is not None and known and pipeline not in known:
         raise ConfigurationError(unknown("pipeline", pipeline, known))
-    found = [event for event in everything if pipeline in (None, event.pipeline)]
-    return Summary(found, diagnoses(found))
+    selected = [estimate for estimate in everything if pipeline in (None, estimate.pipeline)]
+    return Summary(selected, diagnoses(selected))
 
 
 async def _score_all(rows: list[Row], settings: Settings, own: Labeler | None) -> tuple[list[MetricEvent], list[str]]:
@@ -148,7 +148,7 @@ def _rows(source: Rows, options: FileOptions) -> Iterator[Row]:
     if isinstance(source, str | Path):
         rows, place = read_rows(source, replace(options, unnamed=name_of(source))), f"{source}:"
     else:
-        rows, place = _of_objects(source, options), "row "
+        rows, place = _object_rows(source, options), "row "
     for row in rows:
         if row.interaction is None:
             raise UnreadableFileError(f"{place}{row.line}: {row.problem}")
@@ -168,12 +168,12 @@ def check_level(confidence: object) -> None:
         raise ConfigurationError(f"the confidence is {confidence!r}: give a number between 0 and 1, such as 0.95")
 
 
-def _of_objects(source: Iterable[object], options: FileOptions) -> Iterator[Row]:
-    found: list[Row | Record] = []
+def _object_rows(source: Iterable[object], options: FileOptions) -> Iterator[Row]:
+    rows: list[Row | Record] = []
     for ready, items in groupby(enumerate(source, start=1), lambda item: isinstance(item[1], RagInteraction)):
         if ready:
-            found.extend(Row(number, item) for number, item in items if isinstance(item, RagInteraction))
+            rows.extend(Row(number, item) for number, item in items if isinstance(item, RagInteraction))
         else:
-            found.extend(whole_rows(starmap(record_of, items), options.columns))
-    seen = columns_seen((item for item in found[:HEAD_ROWS] if isinstance(item, Record)), options)
-    yield from (item if isinstance(item, Row) else row_of(item, options, seen) for item in found)
+            rows.extend(whole_rows(starmap(record_of, items), options.columns))
+    seen = columns_seen((row for row in rows[:HEAD_ROWS] if isinstance(row, Record)), options)
+    yield from (row if isinstance(row, Row) else row_of(row, options, seen) for row in rows)

@@ -24,7 +24,12 @@ class UnusableScoresError(RagtideError):
 
 def patterns_of(event: MetricEvent) -> list[str]:
     """Return the names of the patterns that the scores of an event show."""
+<<<<<<< HEAD
     return [diagnosis.pattern.name for diagnosis in diagnose(event.scores)]
+=======
+    scores = {name: Score(value) for name, value in event.scores.items()}
+    return [diagnosis.pattern.name for diagnosis in diagnose(scores)]
+>>>>>>> a1229ca6 (What a fit and a scored file hold has its name)
 
 
 def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:
@@ -81,26 +86,21 @@ class ScoreFile:
         try:
             self._is_new = not path.exists()
             if not self._is_new:
-                self._mend()
-            self._read(labeler, profiles)
+                content = path.read_bytes()
+                whole = content[: content.rfind(b"\n") + 1]
+                if len(whole) < len(content):
+                    path.write_bytes(whole)
+                self._read(labeler, profiles)
             self._file = path.open("ab")
         except OSError as error:
             raise UnusableScoresError(f"{path} cannot be written ({error.strerror}): give another --output") from None
 
-    def _mend(self) -> None:
-        content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            self.path.write_bytes(whole)
-
     def _read(self, labeler: str | None, profiles: Collection[str]) -> None:
-        if not self.path.exists():
-            return
         for event, _ in read_lines(self.path):
-            found = " ".join(filter(None, (event.labeler, event.labeler_version, event.profile)))
-            if labeler is not None and found != labeler:
+            by = " ".join(filter(None, (event.labeler, event.labeler_version, event.profile)))
+            if labeler is not None and by != labeler:
                 raise UnusableScoresError(
-                    f"{self.path} has scores of {found}, and the labeler is {labeler} now: choose another --output"
+                    f"{self.path} has scores of {by}, and the labeler is {labeler} now: choose another --output"
                 )
             if profiles and not set(event.profile.split("+")) <= set(profiles):
                 raise UnusableScoresError(

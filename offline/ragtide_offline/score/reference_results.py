@@ -82,8 +82,8 @@ def reference_results(dataset: str | None = None) -> list[ReferenceResult]:
         ValueError: there is none of that data set.
     """
     wanted = None if dataset is None else dataset.casefold()
-    found = [result for result in REFERENCE_RESULTS if wanted in {None, result.dataset.casefold()}]
-    if not found:
+    results = [result for result in REFERENCE_RESULTS if wanted in {None, result.dataset.casefold()}]
+    if not results:
         known = [result.dataset for result in REFERENCE_RESULTS]
         raise ValueError(unknown("published result for", dataset or "", known))
-    return found
+    return results

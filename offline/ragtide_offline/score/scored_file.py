@@ -103,12 +103,17 @@ class ScoredFile:
                 if output is not None:
                     output.close()
         if self.export is not None:
-            self._export(self.export)
+            if self.counts["before"]:
+                raise ScoringStopped(
+                    f"the labels of {self.counts['before']} interactions that were scored before are not stored: give "
+                    "a new --output, so that the whole file is scored and exported"
+                )
+            write_ragchecker_json(self.export, self.claims)
 
     def _new_rows(self, rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]]) -> Iterator[Row]:
         user_ids = UserIds.of(self.settings)
-        given = islice(rows, self.limit)
-        for row in with_sessions(given, session_criteria(self.settings), self.settings.clusters.quiet_s):
+        limited = islice(rows, self.limit)
+        for row in with_sessions(limited, session_criteria(self.settings), self.settings.clusters.quiet_s):
             self.columns |= row.columns
             self.left_out.update(row.left_out)
             interaction = row.interaction
@@ -135,14 +140,6 @@ class ScoredFile:
         if output is not None:
             output.add(line)
         return line
-
-    def _export(self, path: Path) -> None:
-        if self.counts["before"]:
-            raise ScoringStopped(
-                f"the labels of {self.counts['before']} interactions that were scored before are not stored: give a "
-                "new --output, so that the whole file is scored and exported"
-            )
-        write_ragchecker_json(path, self.claims)
 
 
 @asynccontextmanager

@@ -170,11 +170,11 @@ def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:
     profiles: list[str] = []
     for labels in row.labels:
         if isinstance(labels, SentenceLabels):
-            found, family, used = trace_metrics(labels, profile=profile), TRACE, profile
+            metrics, family, used = trace_metrics(labels, profile=profile), TRACE, profile
         else:
-            found, family, used = ragchecker_metrics(labels, profile=claim_profile), RAGCHECKER, claim_profile
-        some, missing = found.by_qualified_name(family)
-        scores |= some | {SENTENCES + name: count for name, count in found.counts.items()}
+            metrics, family, used = ragchecker_metrics(labels, profile=claim_profile), RAGCHECKER, claim_profile
+        by_name, missing = metrics.by_qualified_name(family)
+        scores |= by_name | {SENTENCES + name: count for name, count in metrics.counts.items()}
         absent |= missing
         profiles.append(used)
     return Labeling(scores, absent, labels=row.labels, by=LabelerId(STORED, "1", "+".join(profiles)))

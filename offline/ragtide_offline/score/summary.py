@@ -279,10 +279,10 @@ def decoded(data: bytes) -> Summary:
     if not is_usable:
         raise UnusableSummaryError("it is not a summary: give a file that Summary.save has written")
     state = sums.state()
-    found = summary_of(
+    summary = summary_of(
         state, strategy=sums.strategy, confidence=sums.confidence, problems=problems, ordered=sums.ordered
     )
-    return replace(found, sums=sums)
+    return replace(summary, sums=sums)
 
 
 def _scope_name(estimate: Estimate, fields: Iterable[str]) -> str:
@@ -321,16 +321,15 @@ def summary_of(
         ordered: whether the state took all events in their order.
     """
     state.settle()
-    found = chosen(estimates(state, strategy=strategy, confidence=confidence))
-    found = [estimate.model_copy(update=_unknown(estimate, ordered=ordered)) for estimate in found]
+    summarized = []
+    for estimate in chosen(estimates(state, strategy=strategy, confidence=confidence)):
+        unknown = {} if ordered else {"recent": None}
+        if estimate.updated_at == NO_TIME:
+            unknown["updated_at"] = None
+        summarized.append(estimate.model_copy(update=unknown))
     durations = {key.encode() for key in state.keys if key.metric == LATENCY}
     sums = {name: data for name, data in state.take_changes().rows.items() if name.partition(":")[2] not in durations}
-    return Summary(found, diagnoses(found), problems, events, Sums(strategy, confidence, sums, ordered))
-
-
-def _unknown(estimate: Estimate, *, ordered: bool) -> dict[str, None]:
-    times: dict[str, None] = {"updated_at": None} if estimate.updated_at == NO_TIME else {}
-    return times if ordered else {**times, "recent": None}
+    return Summary(summarized, diagnoses(summarized), problems, events, Sums(strategy, confidence, sums, ordered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +346,10 @@ class Comparison:
         return self.ours_percent - self.theirs_percent
 
 
-def compare(found: Sequence[Estimate], published: ReferenceResult) -> list[Comparison]:
+def compare(ours: Sequence[Estimate], published: ReferenceResult) -> list[Comparison]:
     """Return our means beside the published means, for the metrics that both have."""
     return [
-        Comparison(e.metric, 100 * e.estimate, 100 * published.means[e.metric])
-        for e in found
-        if e.metric in published.means and e.estimate is not None
+        Comparison(mean.metric, 100 * mean.estimate, 100 * published.means[mean.metric])
+        for mean in ours
+        if mean.metric in published.means and mean.estimate is not None
     ]

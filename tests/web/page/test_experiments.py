@@ -18,6 +18,7 @@ from tests.web.page.test_page import SCRIPT, form, orders, page
 from ragtide_offline.experiments.board import board
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.experiments.verdict import verdict_of
 from ragtide_offline.pages.experiments import reading
 from ragtide_offline.pages.experiments.route import FormError, changes_of, command_of, value_of
 from ragtide_offline.pages.experiments.screen import (
@@ -229,13 +230,13 @@ async def test_differences_are_those_of_the_report(async_redis: Any, redis_url: 
     expected = as_in_pairs(whole, pairs_of(reader.state, whole)).rows
     assert [row.config.behind for row in view.rows] == [row.behind for row in expected]
     if items < 30:
-        assert view.verdict.outcome == "leads so far"
+        assert verdict_of(view.board).outcome == "leads so far"
         return
     # The race stopped b. The first call of a failed, so the others have 29 questions in common with it.
     closed = [row for row in view.rows if row.n_behind is not None]
     assert {row.n_behind for row in closed} <= {29}
     assert len(closed) == (1 if enabled else 2)
-    assert (view.verdict.outcome, view.verdict.exactly) == ("wins", 29)
+    assert (verdict_of(view.board).outcome, verdict_of(view.board).exactly) == ("wins", 29)
 
 
 async def test_the_page_warns_where_the_metric_of_the_race_cannot_decide(async_redis: Any, redis_url: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -62,20 +63,20 @@ class ExperimentsReading:
             redis.RedisError: Redis failed.
         """
 
-        async def viewed(redis: Redis, _: Deployment) -> ExperimentView:
-            one, loop = self._follow(redis, workspace), asyncio.get_running_loop()
-            async with one.lock:
-                if one.view is None or loop.time() >= one.fresh_until:
-                    await self._newest(redis, one)
-                    driven = bool(await redis.exists(one.streams.driver))
+        async def read(redis: Redis, _: Deployment) -> ExperimentView:
+            followed, loop = self._follow(redis, workspace), asyncio.get_running_loop()
+            async with followed.lock:
+                if followed.view is None or loop.time() >= followed.fresh_until:
+                    await self._read_on(redis, followed)
+                    driven = bool(await redis.exists(followed.streams.driver))
                     began = loop.time()
-                    one.view = experiment_view(
-                        workspace, one.reader.state, seen=one.reader.last_entry, driven=driven, now=utc_now()
+                    followed.view = experiment_view(
+                        workspace, followed.reader.state, seen=followed.reader.last_entry, driven=driven, now=utc_now()
                     )
-                    one.fresh_until = loop.time() + max(FRESH_S, PAUSE * (loop.time() - began))
-                return one.view
+                    followed.fresh_until = loop.time() + max(FRESH_S, PAUSE * (loop.time() - began))
+                return followed.view
 
-        return await self._thread.run(viewed)
+        return await self._thread.run(read)
 
     async def workspaces(self) -> Sequence[Workspace]:
         """Return the replays and experiments, the oldest first.
@@ -86,14 +87,14 @@ class ExperimentsReading:
             redis.RedisError: Redis failed.
         """
 
-        async def listed(_: Redis, deployment: Deployment) -> Sequence[Workspace]:
+        async def read(_: Redis, deployment: Deployment) -> Sequence[Workspace]:
             return await deployment.workspaces()
 
         loop = asyncio.get_running_loop()
         async with self._listing:
             if loop.time() >= self._listed_until:
                 began = loop.time()
-                self._listed = await self._thread.run(listed)
+                self._listed = await self._thread.run(read)
                 took = loop.time() - began
                 self._listed_until = loop.time() + (PAUSE * took if took > QUICK_S else 0.0)
             return self._listed
@@ -101,25 +102,25 @@ class ExperimentsReading:
     async def check(self, workspace: Workspace, command: Command, seen: str) -> Command:
         """Check a command as `check_command` does."""
 
-        async def checked(redis: Redis, _: Deployment) -> Command:
-            one = self._follow(redis, workspace)
-            async with one.lock:
-                await self._newest(redis, one)
-                return await check_command(redis, one.streams, one.reader, command, seen=seen)
+        async def check(redis: Redis, _: Deployment) -> Command:
+            followed = self._follow(redis, workspace)
+            async with followed.lock:
+                await self._read_on(redis, followed)
+                return await check_command(redis, followed.streams, followed.reader, command, seen=seen)
 
-        return await self._thread.run(checked)
+        return await self._thread.run(check)
 
     async def give(self, workspace: Workspace, command: Command, seen: str) -> bool:
         """Give a command as `give_command` does; the next screen shows it."""
 
-        async def given(redis: Redis, _: Deployment) -> bool:
-            one = self._follow(redis, workspace)
-            async with one.lock:
-                one.view = None
-                await self._newest(redis, one)
-                return await give_command(redis, one.streams, one.reader, command, seen=seen)
+        async def give(redis: Redis, _: Deployment) -> bool:
+            followed = self._follow(redis, workspace)
+            async with followed.lock:
+                followed.view = None
+                await self._read_on(redis, followed)
+                return await give_command(redis, followed.streams, followed.reader, command, seen=seen)
 
-        return await self._thread.run(given)
+        return await self._thread.run(give)
 
     async def aclose(self) -> None:
         """End the thread."""
@@ -127,22 +128,22 @@ class ExperimentsReading:
 
     def _follow(self, redis: Redis, workspace: Workspace) -> _FollowedExperiment:
         key = workspace.run, workspace.created_at.isoformat()
-        one = self._followed.pop(key, None)
-        if one is None:
+        followed = self._followed.pop(key, None)
+        if followed is None:
             streams = streams_of(self._settings, workspace)
-            one = _FollowedExperiment(streams, ExperimentReader(redis, streams))
-        self._followed[key] = one
+            followed = _FollowedExperiment(streams, ExperimentReader(redis, streams))
+        self._followed[key] = followed
         while len(self._followed) > FOLLOWED_MAX:
             self._followed.popitem(last=False)
-        return one
+        return followed
 
-    async def _newest(self, redis: Redis, one: _FollowedExperiment) -> None:
-        last = await last_id(redis, one.streams.experiment)
-        if order(last) < order(one.reader.last_entry):
-            one.reader = ExperimentReader(redis, one.streams)
+    async def _read_on(self, redis: Redis, followed: _FollowedExperiment) -> None:
+        last = await last_id(redis, followed.streams.experiment)
+        if order(last) < order(followed.reader.last_entry):
+            followed.reader = ExperimentReader(redis, followed.streams)
         # Each read has a client of its own.
-        one.reader.redis = redis
-        await one.reader.read()
+        followed.reader.redis = redis
+        await followed.reader.read()
 
 
 async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Workspace]) -> list[RunRow]:
@@ -155,7 +156,7 @@ async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Works
             pipe.exists(streams.driver)
         replies: list[Any] = await pipe.execute() if experiments else []
     known = {
-        experiment.run: (_decoded(newest), bool(driven))
+        experiment.run: (_decode_entries(newest), bool(driven))
         for experiment, newest, driven in zip(experiments, replies[::2], replies[1::2], strict=True)
     }
     rows = []
@@ -165,11 +166,9 @@ async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Works
     return rows
 
 
-def _decoded(entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[LogEntry]:
-    found = []
+def _decode_entries(entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[LogEntry]:
+    decoded = []
     for _, fields in entries:
-        try:
-            found.append(decode_entry(fields.get(DATA_FIELD, b"")))
-        except InvalidEntryError:  # any process may write to the log
-            continue
-    return found
+        with suppress(InvalidEntryError):  # any process may write to the log
+            decoded.append(decode_entry(fields.get(DATA_FIELD, b"")))
+    return decoded

@@ -26,7 +26,8 @@ from ragtide_web.reading.list_pages import ListPage
 
 from ...experiments.drafts import name_from, value_text
 from ...experiments.errors import CommandConflictError, ExperimentError
-from ...report.charts import FRAME
+from ...experiments.verdict import verdict_of
+from ...report.charts import FRAME, cost_chart
 from ...report.experiment_page import meaning_of
 from .reading import ExperimentsReading, read_runs
 from .screen import ExperimentView, shown_reason
@@ -69,14 +70,14 @@ def command_of(
         raise FormError(f"there is no order {op[:40]!r}: load the page again")
     # The names of the race and the driver stand for their decisions.
     author = f"{by} (page)" if by in (RACE, DRIVER) else by
-    given: dict[str, Any] = {"op": op, "config": fields.get("config", ""), "by": author, "reason": reason}
+    command: dict[str, Any] = {"op": op, "config": fields.get("config", ""), "by": author, "reason": reason}
     if op == "resume":
-        given["keep"] = fields.get("keep") == "yes"
+        command["keep"] = fields.get("keep") == "yes"
     if op == "clone":
         changed = changes_of(fields, parameters, grid)
-        given |= {"parameters": changed, "clone": fields.get("clone") or name_from({**parameters, **changed})}
+        command |= {"parameters": changed, "clone": fields.get("clone") or name_from({**parameters, **changed})}
     try:
-        return Command(**given)
+        return Command(**command)
     except ValidationError as error:
         raise FormError(describe(error)) from None
 
@@ -146,9 +147,9 @@ async def get_runs(
     """Show the replays and experiments, the newest first."""
     _sees_everything(viewer)
     newest_first = list(reversed(await _reading(request).workspaces()))
-    found = ListPage.of(newest_first, page, RUNS_N)
-    rows = await read_runs(shared.redis, shared.settings, found.rows)
-    return render(request, viewer, "runs.html", rows=rows, found=found)
+    listed = ListPage.of(newest_first, page, RUNS_N)
+    rows = await read_runs(shared.redis, shared.settings, listed.rows)
+    return render(request, viewer, "runs.html", rows=rows, listed=listed)
 
 
 @router.get("/x/{name}")
@@ -184,6 +185,8 @@ async def _screen(
         "experiment.html",
         status=status,
         view=view,
+        verdict=verdict_of(view.board),
+        cost=cost_chart(view.board),
         chosen=chosen,
         meaning=meaning_of(view.plan, view.board),
         problem=problem,
@@ -202,12 +205,12 @@ async def _workspace(shared: Context, name: str) -> Workspace:
     if not is_workspace_name(name):
         raise missing
     try:
-        found = await find_workspace(shared.redis, shared.settings, name)
+        workspace = await find_workspace(shared.redis, shared.settings, name)
     except ConfigurationError as error:
         raise HttpProblem(404, f"{error}") from None
-    if found is None or found.kind != "experiment":
+    if workspace is None or workspace.kind != "experiment":
         raise missing
-    return found
+    return workspace
 
 
 def _reading(request: Request) -> ExperimentsReading:
@@ -232,10 +235,10 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
     chosen = next((row.config for row in view.rows if row.config.name == fields.get("config")), None)
     number = None if chosen is None else chosen.number
 
-    async def refused(status: int, problem: str) -> Response:
+    async def refuse(status: int, problem: str) -> Response:
         return await _screen(request, shared, viewer, workspace, number, status=status, problem=problem, given=fields)
 
-    if not _is_entry_id(seen):
+    if re.fullmatch(ENTRY_ID, seen) is None:
         raise HttpProblem(422, "the form does not say which state of the experiment it shows: load the page again")
     try:
         command = command_of(
@@ -246,20 +249,20 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
             grid=view.grid,
         )
     except (HttpProblem, FormError) as error:
-        return await refused(422, error.detail if isinstance(error, HttpProblem) else f"{error}")
+        return await refuse(422, error.detail if isinstance(error, HttpProblem) else f"{error}")
     try:
-        driven = await _given(_reading(request), shared, viewer, workspace, command, seen=seen)
+        driven = await _record_and_give(_reading(request), shared, viewer, workspace, command, seen=seen)
     except CommandConflictError as error:
-        return await refused(409, f"{error}")
+        return await refuse(409, f"{error}")
     except ExperimentError as error:
-        return await refused(422, f"{error}")
+        return await refuse(422, f"{error}")
     done = "The order is in the log, and the experiment follows it now."
     if not driven:
         done = "The order is in the log. It takes effect when the experiment continues."
-    return RedirectResponse(f"/x/{name}?{_query(done)}", 303, headers=HEADERS)
+    return RedirectResponse(f"/x/{name}?{urlencode({'done': done})}", 303, headers=HEADERS)
 
 
-async def _given(
+async def _record_and_give(
     reading: ExperimentsReading, shared: Context, viewer: Viewer, workspace: Workspace, command: Command, *, seen: str
 ) -> bool:
     meant = await reading.check(workspace, command, seen)
@@ -269,20 +272,12 @@ async def _given(
     }
     subject = f"config {meant.config} of experiment {workspace.run}"
 
-    async def recorded(action: str, reason: str) -> None:
+    async def record(action: str, reason: str) -> None:
         await record_order(shared, viewer, action=action, subject=subject, reason=reason, details=details)
 
-    await recorded(meant.op, meant.reason)
+    await record(meant.op, meant.reason)
     try:
         return await reading.give(workspace, meant, seen)
     except ExperimentError as error:
-        await recorded(f"{meant.op} refused", f"{error}")
+        await record(f"{meant.op} refused", f"{error}")
         raise
-
-
-def _is_entry_id(text: str) -> bool:
-    return re.fullmatch(ENTRY_ID, text) is not None
-
-
-def _query(done: str) -> str:
-    return urlencode({"done": done})

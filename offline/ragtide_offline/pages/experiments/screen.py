@@ -13,8 +13,8 @@ from ragtide_schemas.metric_definitions import ANSWER_COST
 
 from ...experiments.board import RACED_MAX, Board, BoardRow, board
 from ...experiments.state import ExperimentState, FollowedCommand, RefusedCommand
-from ...experiments.verdict import ExperimentVerdict, least_worse, verdict_of
-from ...report.charts import CostChart, CurveChart, cost_chart, curve_chart
+from ...experiments.verdict import least_worse
+from ...report.charts import CurveChart, curve_chart
 from ...report.experiment_page import scale
 from ...report.findings import as_in_pairs, curves_of, pairs_of
 from ...report.pages import bar
@@ -69,13 +69,9 @@ class ExperimentView:
     state: str
     """One of `STATES`."""
     board: Board
-    verdict: ExperimentVerdict
     rows: Sequence[LeaderRow]
     scale: tuple[float, float]
     """Ends of the bars, in the metric's unit."""
-    labels: Mapping[str, str]
-    """Label of each config by its name."""
-    cost: CostChart | None
     curves: CurveChart | None
     commands: Sequence[FollowedCommand]
     """Commands that had an effect, the newest first."""
@@ -126,7 +122,8 @@ def experiment_view(
         now: time of the screen.
     """
     shown = board(state, metrics=dict.fromkeys([state.plan.metric, ANSWER_COST.name]))
-    if _leaves_the_race(state):
+    continued = any(command.command.op in ("resume", "clone") for command in state.commands)
+    if state.race is None or continued or len(state.configs) > RACED_MAX:
         # The pairs that did not race have intervals that hold together, as in the report.
         shown = as_in_pairs(shown, pairs_of(state, shown))
     ends = scale([row.estimates[shown.metric] for row in shown.rows])
@@ -134,13 +131,10 @@ def experiment_view(
         workspace=workspace,
         plan=state.plan,
         seen=seen,
-        state=_state(state, driven=driven),
+        state="complete" if state.completed else "paused" if state.paused is not None else _executed(driven=driven),
         board=shown,
-        verdict=verdict_of(shown),
         rows=[_leader_row(state, row, ends) for row in shown.rows],
         scale=ends,
-        labels={row.name: row.label for row in shown.rows},
-        cost=cost_chart(shown),
         curves=curve_chart(shown, curves_of(state, shown)),
         commands=state.commands[: -COMMANDS_MAX - 1 : -1],
         refused=list(state.refused)[: -REFUSED_MAX - 1 : -1],
@@ -150,11 +144,6 @@ def experiment_view(
     )
 
 
-def _leaves_the_race(state: ExperimentState) -> bool:
-    continued = any(command.command.op in ("resume", "clone") for command in state.commands)
-    return state.race is None or continued or len(state.configs) > RACED_MAX
-
-
 def _leader_row(state: ExperimentState, row: BoardRow, ends: tuple[float, float]) -> LeaderRow:
     at = row.estimates[state.plan.metric]
     places = bar(at.lower, at.estimate, at.upper, ends) if at.n else []
@@ -162,21 +151,14 @@ def _leader_row(state: ExperimentState, row: BoardRow, ends: tuple[float, float]
     sure = None
     if row.stopped_by == RACE and row.behind is not None:
         sure = least_worse(row.behind, higher_is_better=state.plan.higher_is_better)
-    return LeaderRow(row, places, sure, _common(state, row.name, row.against or "") if closed else None)
-
-
-def _common(state: ExperimentState, first: str, second: str) -> int:
-    scored = [
-        {item for item, result in state.counted(name) if not isnan(result.score(state.plan.metric))}
-        for name in (first, second)
-    ]
-    return len(scored[0] & scored[1])
-
-
-def _state(state: ExperimentState, *, driven: bool) -> str:
-    if state.completed:
-        return "complete"
-    return "paused" if state.paused is not None else _executed(driven=driven)
+    n_behind = None
+    if closed:
+        first, second = (
+            {item for item, result in state.counted(name) if not isnan(result.score(state.plan.metric))}
+            for name in (row.name, row.against or "")
+        )
+        n_behind = len(first & second)
+    return LeaderRow(row, places, sure, n_behind)
 
 
 def _executed(*, driven: bool) -> str:
@@ -190,7 +172,7 @@ def projected_end(state: ExperimentState, now: datetime) -> datetime | None:
     )
     if len(times) < 2 or now - times[0] > timedelta(seconds=STILL_S):
         return None
-    each = (times[0] - times[-1]) / (len(times) - 1)
+    pace = (times[0] - times[-1]) / (len(times) - 1)
     made = {
         status.config.name: sum(
             result.execution is not None for result in state.results.by_config[status.config.name].values()
@@ -199,20 +181,20 @@ def projected_end(state: ExperimentState, now: datetime) -> datetime | None:
     }
     left = sum(max(state.plan.population_size - count, 0) for count in made.values())
     try:
-        return now + left * each if left else None
+        return now + left * pace if left else None
     except OverflowError:  # in more than 8,000 years
         return None
 
 
 def grid_values(state: ExperimentState) -> dict[str, list[Any]]:
     """Return the values of each parameter among all configs."""
-    found: dict[str, list[Any]] = {}
+    grid: dict[str, list[Any]] = {}
     for config in state.configs.values():
         for name, value in config.config.parameters.items():
-            values = found.setdefault(name, [])
+            values = grid.setdefault(name, [])
             if not any(type(value) is type(known) and value == known for known in values):
                 values.append(value)
-    return found
+    return grid
 
 
 def shown_reason(command: Command, *, sees_texts: bool) -> str:

@@ -402,7 +402,7 @@ def fit(
     from ragtide_offline.local_fit.criterion_fit import fit_criterion
     from ragtide_offline.local_fit.examined import TrafficSample
     from ragtide_offline.local_fit.fitting import fit_correction
-    from ragtide_offline.local_fit.sources import TRACE_SCORES, answers_to, of_recording
+    from ragtide_offline.local_fit.sources import TRACE_SCORES, answers_to, gather_recorded
     from ragtide_offline.replay.selection import selection
     from ragtide_producers import FileOptions
     from ragtide_producers.files.interactions import name_of
@@ -456,7 +456,7 @@ def fit(
             opened = Recording.open(recording, storage_options=settings.recorder.storage_options)
             source, gathered = (
                 recording,
-                of_recording(opened, chosen, run=run, reference=reference, traffic=traffic, wanted=wanted),
+                gather_recorded(opened, chosen, run=run, reference=reference, traffic=traffic, wanted=wanted),
             )
         else:
             source, gathered = (

@@ -51,7 +51,7 @@ from ragtide_offline.local_fit.examined import (
     examine_pairs,
 )
 from ragtide_offline.local_fit.fitting import FitResult
-from ragtide_offline.local_fit.sources import GatheredInteractions, WantedScores, of_rows, of_specimens
+from ragtide_offline.local_fit.sources import GatheredInteractions, WantedScores, gather_kept, gather_rows
 from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.plan import ReplayPlan, settings_of_replay
 from ragtide_offline.replay.publishing import RecordedInteractions
@@ -283,7 +283,7 @@ def judged_of_file(
         elif chosen.takes(row.interaction) and run in {None, row.interaction.run}:
             rows.append(row)
     problems.sum_up()
-    return of_rows(rows, predictions, reference, traffic=traffic, wanted=wanted)
+    return gather_rows(rows, predictions, reference, traffic=traffic, wanted=wanted)
 
 
 def judged_of_kept_items(
@@ -308,7 +308,7 @@ def judged_of_kept_items(
         annotations = await StoredAnnotations(redis, settings.prefix).read()
         annotated = (await chosen_of_annotations(kept, annotations)).chosen
         warn(*filter(None, [kept.unreadable.warning()]))
-        return of_specimens(
+        return gather_kept(
             [specimen for specimen in judged if chosen.takes(specimen.interaction)],
             [
                 (item.specimen, item.gold_scores, float(item.reasons[0]["inclusion_probability"]))
@@ -328,7 +328,11 @@ def examined_interactions(
     gathered: GatheredInteractions, similar: Similar | None, criterion: Criterion | None = None
 ) -> ExaminedInteractions:
     """Return the interactions as the fit reads them, with a progress bar."""
+<<<<<<< HEAD
     with progress_bar("reading", len(gathered.found)) as show:
+=======
+    with progress_bar("reading", len(found.interactions)) as show:
+>>>>>>> a1229ca6 (What a fit and a scored file hold has its name)
         done = 0
 
         def counted() -> None:
@@ -336,7 +340,11 @@ def examined_interactions(
             done += 1
             show(done)
 
+<<<<<<< HEAD
         return examine(gathered.found, counted, similar=similar, criterion=criterion)
+=======
+        return examine(found.interactions, counted, similar=similar, criterion=criterion)
+>>>>>>> a1229ca6 (What a fit and a scored file hold has its name)
 
 
 def spoilt_pairs(gathered: GatheredInteractions, similar: Similar | None) -> list[ExaminedPair]:
