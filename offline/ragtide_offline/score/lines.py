@@ -24,12 +24,7 @@ class UnusableScoresError(RagtideError):
 
 def patterns_of(event: MetricEvent) -> list[str]:
     """Return the names of the patterns that the scores of an event show."""
-<<<<<<< HEAD
     return [diagnosis.pattern.name for diagnosis in diagnose(event.scores)]
-=======
-    scores = {name: Score(value) for name, value in event.scores.items()}
-    return [diagnosis.pattern.name for diagnosis in diagnose(scores)]
->>>>>>> a1229ca6 (What a fit and a scored file hold has its name)
 
 
 def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:

@@ -328,11 +328,7 @@ def examined_interactions(
     gathered: GatheredInteractions, similar: Similar | None, criterion: Criterion | None = None
 ) -> ExaminedInteractions:
     """Return the interactions as the fit reads them, with a progress bar."""
-<<<<<<< HEAD
-    with progress_bar("reading", len(gathered.found)) as show:
-=======
-    with progress_bar("reading", len(found.interactions)) as show:
->>>>>>> a1229ca6 (What a fit and a scored file hold has its name)
+    with progress_bar("reading", len(gathered.interactions)) as show:
         done = 0
 
         def counted() -> None:
@@ -340,11 +336,7 @@ def examined_interactions(
             done += 1
             show(done)
 
-<<<<<<< HEAD
-        return examine(gathered.found, counted, similar=similar, criterion=criterion)
-=======
-        return examine(found.interactions, counted, similar=similar, criterion=criterion)
->>>>>>> a1229ca6 (What a fit and a scored file hold has its name)
+        return examine(gathered.interactions, counted, similar=similar, criterion=criterion)
 
 
 def spoilt_pairs(gathered: GatheredInteractions, similar: Similar | None) -> list[ExaminedPair]:
