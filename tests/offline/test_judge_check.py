@@ -452,12 +452,12 @@ def test_intervals_hold_for_a_judge_that_does_not_repeat_itself() -> None:
         missed["joint"] += any(row.verdict in ("moves", "slight") for row in found)
         again = row_of(found, "asked_again", "equal_verdicts")
         # With a coin c, two verdicts are equal with probability c² + (1 - c)²; of a beta(2, 1) the mean is 2/3.
-        missed["equal"] += not (again.lower or 0) <= 2 / 3 <= (again.upper or 1)
+        missed["equal"] += not (again.mean.lower or 0) <= 2 / 3 <= (again.mean.upper or 1)
         for check in ("documents_reversed", "answer_repeated"):
             row = row_of(found, check, "difference", "trace.adherence")
-            missed[check] += not (row.lower or 0) <= 0 <= (row.upper or 0)
+            missed[check] += not (row.mean.lower or 0) <= 0 <= (row.mean.upper or 0)
         place = row_of(found, "documents_reversed", "relevance_first_minus_last")
-        missed["place"] += not (place.lower or 0) <= 0 <= (place.upper or 0)
+        missed["place"] += not (place.mean.lower or 0) <= 0 <= (place.mean.upper or 0)
     assert max(missed.values()) <= 100 * 0.06 + 3 * (100 * 0.06 * 0.94) ** 0.5, missed
 
 
@@ -467,5 +467,5 @@ def test_the_interval_of_a_true_effect_holds() -> None:
     rng = np.random.default_rng(3)
     where = "answer_repeated", "difference", "trace.supported_fraction"
     rows = [row_of(check_rows(drawn_items(rng, 40, 0.5), ()), *where) for _ in range(60)]
-    covered = sum((row.lower or 0) <= 1 / 6 <= (row.upper or 0) for row in rows)
+    covered = sum((row.mean.lower or 0) <= 1 / 6 <= (row.mean.upper or 0) for row in rows)
     assert covered >= 60 * 0.94 - 3 * (60 * 0.06 * 0.94) ** 0.5

@@ -59,8 +59,8 @@ class Condition:
 
     def surely(self, lower: float, upper: float) -> bool | None:
         """Return whether the condition holds for every number of an interval (True), or for none; None otherwise."""
-        found = {self.holds(lower), self.holds(upper)}
-        return found.pop() if len(found) == 1 else None
+        answers = {self.holds(lower), self.holds(upper)}
+        return answers.pop() if len(answers) == 1 else None
 
 
 def parse_condition(text: str) -> Condition:

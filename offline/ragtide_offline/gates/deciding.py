@@ -90,32 +90,27 @@ def decide_gate(
     if not conditions:
         raise ValueError("a gate without a condition decides nothing: give at least one, such as trace.adherence < 0.8")
     names = {measurement.metric for measurement in measurements} | set(known)
-    found = [_condition(condition, measurements, names, undecided) for condition in conditions]
-    return GateResult(_worst(condition.outcome for condition in found), found)
+    decided = [_decide_condition(condition, measurements, names, undecided) for condition in conditions]
+    return GateResult(_worst(condition.outcome for condition in decided), decided)
 
 
-def _condition(
+def _decide_condition(
     condition: Condition, measurements: Sequence[Measurement], known: Collection[str], policy: UndecidedPolicy
 ) -> ConditionOutcome:
     metric, field = split_name(condition.name, known, certain=bool(measurements))
-    _check_field(metric, field, measurements)
+    only_differences = bool(measurements) and all(measurement.estimate is None for measurement in measurements)
+    # The absences of two sides are not one number.
+    if only_differences and (_quantity_of(field) == ESTIMATE or field in ("n_absent", "coverage")):
+        raise ValueError(f"only differences were measured: write {metric}.{DIFFERENCE} or {metric}.n")
     here = [measurement for measurement in measurements if measurement.metric == metric]
-    found = [_scope(condition, field, measurement) for measurement in here]
+    scopes = [_decide_scope(condition, field, measurement) for measurement in here]
     # A pipeline without the metric may be as bad as can be, so the others do not speak for it.
     expected = dict.fromkeys(measurement.subject for measurement in measurements) if here else {"": None}
     measured = {measurement.subject for measurement in here}
     why = f"{metric} was not measured" if measurements else "there are no scored interactions"
-    found += [_not_measured(condition, field, subject, why) for subject in expected if subject not in measured]
-    scopes = [_under_policy(scope, policy) for scope in found]
+    scopes += [_not_measured(condition, field, subject, why) for subject in expected if subject not in measured]
+    scopes = [_apply_policy(scope, policy) for scope in scopes]
     return ConditionOutcome(condition.text, _worst(scope.outcome for scope in scopes), scopes)
-
-
-def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -> None:
-    if not measurements or any(measurement.estimate is not None for measurement in measurements):
-        return
-    # The absences of two sides are not one number.
-    if _quantity_of(field) == ESTIMATE or field in ("n_absent", "coverage"):
-        raise ValueError(f"only differences were measured: write {metric}.{DIFFERENCE} or {metric}.n")
 
 
 def _quantity_of(field: str) -> str | None:
@@ -124,9 +119,9 @@ def _quantity_of(field: str) -> str | None:
     return DIFFERENCE if field.split(".", maxsplit=1)[0] == DIFFERENCE else ESTIMATE
 
 
-def _scope(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
+def _decide_scope(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
     if field in COUNTS:
-        return _count(condition, field, measurement)
+        return _decide_count(condition, field, measurement)
     quantity: Interval[float | None, float | None] | None = measurement.estimate
     n = measurement.n
     if _quantity_of(field) == DIFFERENCE:
@@ -171,10 +166,10 @@ def _number(condition: Condition, value: float, scope: str, n: int) -> ScopeOutc
     return ScopeOutcome(scope, GateOutcome.FAILED if fails else GateOutcome.PASSED, sentence)
 
 
-def _count(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
-    value = {"n": measurement.n, "n_absent": measurement.n_absent, "coverage": measurement.coverage}[field]
-    if value is not None and (measurement.n or condition.holds(value)):
-        return _number(condition, value, measurement.scope, measurement.n)
+def _decide_count(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
+    count = {"n": measurement.n, "n_absent": measurement.n_absent, "coverage": measurement.coverage}[field]
+    if count is not None and (measurement.n or condition.holds(count)):
+        return _number(condition, count, measurement.scope, measurement.n)
     return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, _no_values(measurement), measured=False)
 
 
@@ -193,20 +188,21 @@ def _no_values(measurement: Measurement) -> str:
     )
 
 
-def _under_policy(found: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
-    if found.outcome is not GateOutcome.UNDECIDED or policy is UndecidedPolicy.KEEP:
-        return found
-    if policy is UndecidedPolicy.PASSED and not found.measured:
-        return found
-    sentence = f"undecided, which counts as {policy} here: {found.sentence}"
-    return ScopeOutcome(found.scope, GateOutcome(policy.value), sentence, found.measured)
+def _apply_policy(scope: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
+    if scope.outcome is not GateOutcome.UNDECIDED or policy is UndecidedPolicy.KEEP:
+        return scope
+    if policy is UndecidedPolicy.PASSED and not scope.measured:
+        return scope
+    sentence = f"undecided, which counts as {policy} here: {scope.sentence}"
+    return ScopeOutcome(scope.scope, GateOutcome(policy.value), sentence, scope.measured)
 
 
 def _worst(outcomes: Iterable[GateOutcome]) -> GateOutcome:
-    found = set(outcomes)
-    return next(
-        (outcome for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED) if outcome in found), GateOutcome.PASSED
-    )
+    all_outcomes = set(outcomes)
+    for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED):
+        if outcome in all_outcomes:
+            return outcome
+    return GateOutcome.PASSED
 
 
 def _number_text(value: float, threshold: float) -> str:

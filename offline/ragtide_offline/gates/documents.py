@@ -68,8 +68,8 @@ def markdown_summary(result: GateResult, title: str) -> str:
     """
     lines = [f"### {_plain(title)}: {_MARKS[result.outcome]}", "", "| | condition | scope | |", "|---|---|---|---|"]
     for condition in result.conditions:
-        for found in _scopes_to_show(condition):
-            cells = (_MARKS[found.outcome], _code(condition.condition), _code(found.scope), _plain(found.sentence))
+        for scope in _scopes_to_show(condition):
+            cells = (_MARKS[scope.outcome], _code(condition.condition), _code(scope.scope), _plain(scope.sentence))
             lines.append(f"| {' | '.join(cells)} |")
         if len(condition.scopes) > SHOWN:
             lines.append(f"| | {_code(condition.condition)} | {len(condition.scopes) - SHOWN:,} more | |")
@@ -78,13 +78,13 @@ def markdown_summary(result: GateResult, title: str) -> str:
 
 def _scopes_to_show(condition: ConditionOutcome) -> list[ScopeOutcome]:
     order = [GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED]
-    return sorted(condition.scopes, key=lambda found: order.index(found.outcome))[:SHOWN]
+    return sorted(condition.scopes, key=lambda scope: order.index(scope.outcome))[:SHOWN]
 
 
 def _sentences(condition: ConditionOutcome) -> list[str]:
     lines = [
-        f"{_name(found.scope)}: {found.sentence}" if found.scope else found.sentence
-        for found in _scopes_to_show(condition)
+        f"{_name(scope.scope)}: {scope.sentence}" if scope.scope else scope.sentence
+        for scope in _scopes_to_show(condition)
     ]
     if len(condition.scopes) > SHOWN:
         lines.append(f"{len(condition.scopes) - SHOWN:,} more scopes")
@@ -101,7 +101,7 @@ def _xml(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _PUNCTUATION.sub(lambda found: found[0] if found[0] in ".,:()%+-" else f"\\{found[0]}", printable(text))
+    return _PUNCTUATION.sub(lambda match: match[0] if match[0] in ".,:()%+-" else f"\\{match[0]}", printable(text))
 
 
 def _code(name: str) -> str:
@@ -110,4 +110,4 @@ def _code(name: str) -> str:
         return ""
     if not {"`", "|"} & set(text):
         return f"`{text}`"
-    return f"<code>{_PUNCTUATION.sub(lambda found: f'&#{ord(found[0])};', text)}</code>"
+    return f"<code>{_PUNCTUATION.sub(lambda match: f'&#{ord(match[0])};', text)}</code>"

@@ -46,10 +46,10 @@ Gaps = Mapping[EstimateKey, Compared]
 """Differences from a baseline."""
 
 
-def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Measurement]:
+def measure_estimates(estimates: Iterable[Estimate], gaps: Gaps | None = None) -> list[Measurement]:
     """Return the measurements in estimates of whole pipelines; segments are left out."""
     measurements = []
-    for estimate in found:
+    for estimate in estimates:
         if estimate.segment is not None:
             continue
         gap = (gaps or {}).get(EstimateKey.of(estimate))
@@ -77,28 +77,30 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
     return measurements
 
 
-def of_headlines(found: Iterable[Headline], segment: str | None = None) -> list[Measurement]:
+def measure_headlines(headlines: Iterable[Headline], segment: str | None = None) -> list[Measurement]:
     """Return the measurements in headlines of whole pipelines, or of one segment value."""
     return [
         Measurement(
-            metric=each.metric,
-            scope=scope_of(each.pipeline, each.labeler_text, each.profile, each.range_text, each.judge_text),
-            n=each.n,
-            n_absent=each.n_absent,
-            estimate=Interval(each.estimate, each.lower, each.upper),
-            confidence=each.confidence,
-            subject=each.pipeline,
-            share=each.coverage,
+            metric=headline.metric,
+            scope=scope_of(
+                headline.pipeline, headline.labeler_text, headline.profile, headline.range_text, headline.judge_text
+            ),
+            n=headline.n,
+            n_absent=headline.n_absent,
+            estimate=Interval(headline.estimate, headline.lower, headline.upper),
+            confidence=headline.confidence,
+            subject=headline.pipeline,
+            share=headline.coverage,
         )
-        for each in found
-        if each.segment == segment
+        for headline in headlines
+        if headline.segment == segment
     ]
 
 
-def of_segment(found: Iterable[Estimate], segment: str) -> list[Measurement]:
+def measure_segment(estimates: Iterable[Estimate], segment: str) -> list[Measurement]:
     """Return the measurements in estimates of one segment value."""
-    chosen = [estimate for estimate in found if estimate.segment == segment]
-    return of_estimates(estimate.model_copy(update={"segment": None}) for estimate in chosen)
+    chosen = [estimate for estimate in estimates if estimate.segment == segment]
+    return measure_estimates(estimate.model_copy(update={"segment": None}) for estimate in chosen)
 
 
 def scope_of(*parts: str | None) -> str:

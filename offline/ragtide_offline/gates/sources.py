@@ -32,25 +32,25 @@ def baseline_gaps(
     mine, theirs = _scores(events), _scores(baseline)
     if len(mine) == len(theirs) == 1:
         theirs = dict(zip(mine, theirs.values(), strict=True))
-    found = {}
+    gaps = {}
     for pipeline, runs in mine.items():
         before = theirs.get(pipeline, {})
         only = next(iter(before.values())) if len(before) == 1 else Scores()
         for run, scores in runs.items():
             for difference in labeling_differences(scores, before.get(run, only), confidence=confidence):
                 if difference.key.segment is None and difference.other is None:
-                    found[difference.key._replace(pipeline=pipeline, run=run)] = difference
-    return found
+                    gaps[difference.key._replace(pipeline=pipeline, run=run)] = difference
+    return gaps
 
 
 def _scores(events: Iterable[MetricEvent]) -> dict[str, dict[str | None, Scores]]:
-    found: dict[str, dict[str | None, Scores]] = {}
+    scores: dict[str, dict[str | None, Scores]] = {}
     for event in events:
-        found.setdefault(event.pipeline, {}).setdefault(event.run, Scores()).add(event)
-    return found
+        scores.setdefault(event.pipeline, {}).setdefault(event.run, Scores()).add(event)
+    return scores
 
 
-def of_comparison(found: Iterable[Compared], names: tuple[str, str]) -> list[Measurement]:
+def measure_comparison(compared: Iterable[Compared], names: tuple[str, str]) -> list[Measurement]:
     """Return the measurements in the differences of two whole pipelines."""
     return [
         Measurement(
@@ -61,12 +61,14 @@ def of_comparison(found: Iterable[Compared], names: tuple[str, str]) -> list[Mea
             n=min(comparison.n),
             difference=comparison.difference,
         )
-        for comparison in found
+        for comparison in compared
         if comparison.key.segment is None
     ]
 
 
-def of_experiment(state: ExperimentState, config: str | None = None, baseline: str | None = None) -> list[Measurement]:
+def measure_experiment(
+    state: ExperimentState, config: str | None = None, baseline: str | None = None
+) -> list[Measurement]:
     """Return the measurements of one config of an experiment.
 
     The leader is chosen by the data, so its intervals hold together with those of all other configs (Bonferroni).
@@ -85,9 +87,8 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
     level = state.plan.intervals.confidence
     if config is None:
         level = 1 - (1 - level) / max(len(state.shown), 1)
-    found = board(state, confidence=level)
-    leader = found.leader
-    row = leader if config is None else next(row for row in found.rows if row.name == config)
+    leaderboard = board(state, confidence=level)
+    row = leaderboard.leader if config is None else next(row for row in leaderboard.rows if row.name == config)
     if row is None:
         return []
     gap: Interval[float, float] | None = None
@@ -101,7 +102,7 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
             n=estimate.n,
             n_absent=row.n_items - estimate.n,
             estimate=estimate,
-            difference=gap if metric == found.metric else None,
+            difference=gap if metric == leaderboard.metric else None,
             confidence=level,
         )
         for metric, estimate in row.estimates.items()

@@ -6,7 +6,7 @@ from ragtide_schemas.suggestions import unknown
 from ..score.summary import Summary
 from .conditions import UndecidedPolicy, parse_condition
 from .deciding import GateResult, decide_gate
-from .measurements import of_estimates
+from .measurements import measure_estimates
 from .sources import baseline_gaps
 
 CONFIDENCE = 0.95
@@ -40,5 +40,5 @@ def gate(
     level = next((estimate.confidence for estimate in summary.estimates), CONFIDENCE)
     gaps = None if baseline is None else baseline_gaps(summary.events, baseline.events, confidence=level)
     parsed = [parse_condition(text) for text in conditions]
-    measured = of_estimates(summary.estimates, gaps)
+    measured = measure_estimates(summary.estimates, gaps)
     return decide_gate(parsed, measured, known=METRICS, undecided=UndecidedPolicy(undecided))

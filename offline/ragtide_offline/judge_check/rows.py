@@ -7,14 +7,14 @@ drawn as its answers to the unchanged item are, so the mean difference is 0 in e
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from ragtide_aggregator.statistics.comparisons.bootstrap import Floats, measured, resamples
 from ragtide_aggregator.statistics.comparisons.paired import paired_difference_once
-from ragtide_aggregator.statistics.intervals.intervals import interval
+from ragtide_aggregator.statistics.intervals.intervals import Interval, interval
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_consumers.metrics.trace import SENTENCES, TRACE, self_consistency, trace_metrics
@@ -49,17 +49,19 @@ class CheckRow:
     """A variant, `answers` or `cost`."""
     measure: str
     metric: str | None = None
-    estimate: float | None = None
-    """None if the check does not apply."""
-    lower: float | None = None
-    """None without an interval."""
-    upper: float | None = None
+    mean: Interval[float | None, float | None] = Interval(None, None, None)  # noqa: RUF009 - it is immutable
+    """Without an estimate if the check does not apply, and without ends where it has no interval."""
     n: int = 0
     """Number of items."""
     strategy: str | None = None
     """`wilson`, `student` or `bootstrap`: how the interval was made."""
     verdict: Verdict | None = None
     """None of a cost."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as values that JSON can hold, with the numbers of the interval among its fields."""
+        fields = asdict(self)
+        return {**fields.pop("mean"), **fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +102,25 @@ def check_rows(
         profile: variant of TRACe's formulas.
         confidence: level of each interval.
     """
-    metrics = _metrics(items)
+    metrics = _compared_metrics(items)
     differences = {check: _differences(check, items, metrics, criteria, profile) for check in CHANGES}
     joint = 1 - (1 - confidence) / max(sum(map(len, differences.values())), 1)
-    found = _again(items, metrics, confidence)
-    for check, rows in differences.items():
-        found += [_difference_row(check, row, confidence, joint) for row in rows]
-        if not rows:
-            found.append(CheckRow(check, "difference", verdict="not applicable"))
-    return [*found, *_failures(items, confidence), *_costs(items, confidence, seed)]
+    rows = _repetition_rows(items, metrics, confidence)
+    for check, compared in differences.items():
+        rows += [_difference_row(check, scores, confidence, joint) for scores in compared]
+        if not compared:
+            rows.append(CheckRow(check, "difference", verdict="not applicable"))
+    return [*rows, *_failures(items, confidence), *_costs(items, confidence, seed)]
 
 
-def _metrics(items: Sequence[ItemAnswers]) -> dict[str, tuple[float, float]]:
-    found: dict[str, tuple[float, float]] = {}
+def _compared_metrics(items: Sequence[ItemAnswers]) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
     for labeling in (labeling for item in items for labeling in item.labelings.values()):
         for metric in labeling.scores:
             definition = definition_of(metric, labeling.declared)
             if definition is not None and metric not in DERIVED and not metric.startswith(SENTENCES):
-                found.setdefault(metric, (definition.lower, definition.upper))
-    return {metric: ends for metric, ends in found.items() if ends[1] > ends[0]}
+                ranges.setdefault(metric, (definition.lower, definition.upper))
+    return {metric: ends for metric, ends in ranges.items() if ends[1] > ends[0]}
 
 
 def _scores(items: Iterable[ItemAnswers], variant: Variant, metric: str) -> list[tuple[float, float]]:
@@ -133,7 +135,9 @@ def _scores(items: Iterable[ItemAnswers], variant: Variant, metric: str) -> list
 # --- Asked again ---
 
 
-def _again(items: Sequence[ItemAnswers], metrics: Mapping[str, tuple[float, float]], level: float) -> list[CheckRow]:
+def _repetition_rows(
+    items: Sequence[ItemAnswers], metrics: Mapping[str, tuple[float, float]], level: float
+) -> list[CheckRow]:
     pairs = [pair for item in items if (pair := item.pair("asked_again")) is not None]
     verdicts = []
     for first, second in ((_sentences(a), _sentences(b)) for a, b in pairs):
@@ -141,7 +145,7 @@ def _again(items: Sequence[ItemAnswers], metrics: Mapping[str, tuple[float, floa
         if isinstance(equal, float):
             verdicts.append(equal)
     shared = [agreement_of(answer_of(first), answer_of(second)) for first, second in pairs]
-    found = [
+    rows = [
         _share("asked_again", "equal_verdicts", verdicts, level, _steady(1 - SMALL)),
         _share("asked_again", "shared_labels", shared, level, _steady(1 - SMALL)),
     ]
@@ -149,10 +153,10 @@ def _again(items: Sequence[ItemAnswers], metrics: Mapping[str, tuple[float, floa
         sizes = [abs(again - first) for again, first in _scores(items, "asked_again", metric)]
         width = ends[1] - ends[0]
         verdict = _steady(SMALL * width, less_is_steadier=True)
-        found.append(
+        rows.append(
             _share("asked_again", "mean_absolute_difference", sizes, level, verdict, metric=metric, width=width)
         )
-    return [row for row in found if row.n] or [CheckRow("asked_again", "shared_labels", verdict="not applicable")]
+    return [row for row in rows if row.n] or [CheckRow("asked_again", "shared_labels", verdict="not applicable")]
 
 
 def _steady(bound: float, *, less_is_steadier: bool = False) -> Callable[[float, float], Verdict]:
@@ -178,7 +182,7 @@ def _share(
     mean = min(max(float(np.mean(values)), 0.0), width)
     ends = interval("wilson", mean=mean, n=len(values), confidence=level, value_range=(0.0, width))
     word = verdict(ends.lower, ends.upper)
-    return CheckRow(check, measure, metric, ends.estimate, ends.lower, ends.upper, len(values), "wilson", word)
+    return CheckRow(check, measure, metric, ends, len(values), "wilson", word)
 
 
 def _sentences(labeling: Labeling) -> SentenceLabels | None:
@@ -195,20 +199,21 @@ def _differences(
     criteria: Sequence[Criterion],
     profile: str,
 ) -> list[_ComparedScores]:
-    asked = {criterion.metric for criterion in criteria}
-    shown = metrics if check != "criteria_reversed" else {name: ends for name, ends in metrics.items() if name in asked}
+    if check == "criteria_reversed":
+        of_criteria = {criterion.metric for criterion in criteria}
+        metrics = {name: ends for name, ends in metrics.items() if name in of_criteria}
     if check == "answer_repeated":
-        items = [_by_copy(item, profile) for item in items]
-    found: list[_ComparedScores] = [
-        ("difference", metric, _scores(items, check, metric), ends) for metric, ends in shown.items()
+        items = [_score_copies(item, profile) for item in items]
+    compared: list[_ComparedScores] = [
+        ("difference", metric, _scores(items, check, metric), ends) for metric, ends in metrics.items()
     ]
     if check == "documents_reversed":
-        found.append(("relevance_first_minus_last", None, _relevance_by_place(items), (0.0, 1.0)))
-    found.append(("changed_labels_beyond_asking_again", None, _changed(items, check), (0.0, 1.0)))
-    return [row for row in found if row[2]]
+        compared.append(("relevance_first_minus_last", None, _relevance_by_place(items), (0.0, 1.0)))
+    compared.append(("changed_labels_beyond_asking_again", None, _changed_shares(items, check), (0.0, 1.0)))
+    return [scores for scores in compared if scores[2]]
 
 
-def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
+def _score_copies(item: ItemAnswers, profile: str) -> ItemAnswers:
     labeling = item.labelings.get("answer_repeated")
     labels = None if labeling is None else _sentences(labeling)
     if labeling is None or labels is None or labels.response_keys is None:
@@ -216,9 +221,13 @@ def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
     half = len(labels.response_keys) // 2
     copies = []
     for keys in (labels.response_keys[:half], labels.response_keys[half:]):
-        one = {"support": {key: labels.support[key] for key in keys if key in labels.support}, "response_keys": keys}
-        one["fully_supported"] = {key: labels.fully_supported.get(key) for key in keys}
-        copies.append(trace_metrics(labels.model_copy(update=one), profile=profile).by_qualified_name(TRACE)[0])
+        half_labels = {
+            "support": {key: labels.support[key] for key in keys if key in labels.support},
+            "response_keys": keys,
+            "fully_supported": {key: labels.fully_supported.get(key) for key in keys},
+        }
+        metrics = trace_metrics(labels.model_copy(update=half_labels), profile=profile)
+        copies.append(metrics.by_qualified_name(TRACE)[0])
     means = {
         metric: (copies[0][metric] + copies[1][metric]) / 2
         for metric in labeling.scores
@@ -228,23 +237,23 @@ def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
     return ItemAnswers(item.documents, {**item.labelings, "answer_repeated": scored})
 
 
-def _changed(items: Iterable[ItemAnswers], check: Variant) -> list[tuple[float, float]]:
-    found = []
+def _changed_shares(items: Iterable[ItemAnswers], check: Variant) -> list[tuple[float, float]]:
+    shares = []
     for item in items:
         changed, again = item.pair(check), item.pair("asked_again")
         if changed is not None and again is not None:
             first = answer_of(changed[0])
-            second = _as_it_was(answer_of(changed[1]), changed[0], check, item.documents)
-            found.append((1 - agreement_of(first, second), 1 - agreement_of(first, answer_of(again[1]))))
-    return found
+            second = _undo_change(answer_of(changed[1]), changed[0], check, item.documents)
+            shares.append((1 - agreement_of(first, second), 1 - agreement_of(first, answer_of(again[1]))))
+    return shares
 
 
 _KEY: Final = re.compile("([0-9]+)([a-z]+)")
 
 
-def _as_it_was(answer: Answer, labeling: Labeling, check: Variant, documents: int) -> Answer:
+def _undo_change(answer: Answer, labeling: Labeling, check: Variant, documents: int) -> Answer:
     if check == "documents_reversed":
-        return frozenset(_renamed(fact, documents) for fact in answer)
+        return frozenset(_reverse_key(fact, documents) for fact in answer)
     if check == "answer_repeated":
         labels = _sentences(labeling)
         once = {f"{SUPPORTED}{key}" for key in (labels and labels.response_keys) or ()}
@@ -252,22 +261,22 @@ def _as_it_was(answer: Answer, labeling: Labeling, check: Variant, documents: in
     return answer
 
 
-def _renamed(fact: str, documents: int) -> str:
+def _reverse_key(fact: str, documents: int) -> str:
     kind, _, key = fact.partition(":")
-    found = _KEY.fullmatch(key) if kind in ("relevant", "used") else None
-    return fact if found is None else f"{kind}:{documents - 1 - int(found[1])}{found[2]}"
+    match = _KEY.fullmatch(key) if kind in ("relevant", "used") else None
+    return fact if match is None else f"{kind}:{documents - 1 - int(match[1])}{match[2]}"
 
 
 def _relevance_by_place(items: Iterable[ItemAnswers]) -> list[tuple[float, float]]:
-    found = []
+    pairs = []
     for item in items:
         pair = item.pair("documents_reversed")
         shares = [] if pair is None else [_relevant_share(labeling) for labeling in pair]
         places = [[share.get(place) for share in shares] for place in (0, item.documents - 1)]
         means = [sum(known) / 2 for place in places if len(known := [v for v in place if v is not None]) == 2]
         if len(means) == 2:
-            found.append((means[0], means[1]))
-    return found
+            pairs.append((means[0], means[1]))
+    return pairs
 
 
 def _relevant_share(labeling: Labeling) -> dict[int, float]:
@@ -277,25 +286,24 @@ def _relevant_share(labeling: Labeling) -> dict[int, float]:
     relevant = frozenset(labels.relevant)
     sentences: dict[int, list[bool]] = {}
     for key in labels.document_keys:
-        if (found := _KEY.fullmatch(key)) is not None:
-            sentences.setdefault(int(found[1]), []).append(key in relevant)
+        if (match := _KEY.fullmatch(key)) is not None:
+            sentences.setdefault(int(match[1]), []).append(key in relevant)
     return {place: sum(flags) / len(flags) for place, flags in sentences.items()}
 
 
 def _difference_row(check: Variant, row: _ComparedScores, level: float, joint: float) -> CheckRow:
     measure, metric, pairs, value_range = row
     after, before = zip(*pairs, strict=True)
-    found = paired_difference_once(after, before, value_range=value_range, confidence=level)
+    alone = paired_difference_once(after, before, value_range=value_range, confidence=level)
     all_rows = paired_difference_once(after, before, value_range=value_range, confidence=joint)
-    mean, lower, upper = found.difference.estimate, found.difference.lower, found.difference.upper
     small = SMALL * (value_range[1] - value_range[0])
-    is_small = -small <= lower and upper <= small
+    is_small = -small <= alone.difference.lower and alone.difference.upper <= small
     word: Verdict
     if all_rows.difference.verdict != "undecided":
         word = "slight" if is_small else "moves"
     else:
         word = "stays" if is_small else "unclear"
-    return CheckRow(check, measure, metric, mean, lower, upper, found.n, found.strategy, word)
+    return CheckRow(check, measure, metric, alone.difference, alone.n, alone.strategy, word)
 
 
 # --- Failures and costs ---
@@ -326,12 +334,14 @@ def _costs(items: Sequence[ItemAnswers], level: float, seed: int) -> list[CheckR
         "tokens": lambda labeling: float(labeling.prompt_tokens + labeling.completion_tokens),
         "cost_usd": lambda labeling: labeling.cost_usd,
     }
-    each = [_mean_cost(f"{name}_per_item", np.array([*map(of, firsts)]), level, seed) for name, of in numbers.items()]
-    return [*each, *(CheckRow("cost", name, None, sum(map(of, every)), n=len(items)) for name, of in numbers.items())]
+    means = [_mean_cost(f"{name}_per_item", np.array([*map(of, firsts)]), level, seed) for name, of in numbers.items()]
+    totals = {name: Interval(sum(map(of, every)), None, None) for name, of in numbers.items()}
+    return [*means, *(CheckRow("cost", name, mean=total, n=len(items)) for name, total in totals.items())]
 
 
 def _mean_cost(measure: str, values: Floats, level: float, seed: int) -> CheckRow:
     samples = resamples(values.size, seed=seed) if values.size else []
     mean = measured(lambda places: float(values[places].mean()), values.size, samples, confidence=level)
-    made = None if mean.lower is None else "bootstrap"
-    return CheckRow("cost", measure, None, mean.value, mean.lower, mean.upper, values.size, made)
+    strategy = None if mean.lower is None else "bootstrap"
+    ends = Interval(mean.value, mean.lower, mean.upper)
+    return CheckRow("cost", measure, mean=ends, n=values.size, strategy=strategy)

@@ -85,25 +85,20 @@ class JudgeCheck(LabelerRun[tuple[int, Variant]]):
         """The criteria that are asked."""
         self.rows: list[CheckRow] = []
         self._answers: dict[int, dict[Variant, Labeling]] = {}
-        counts, items, names = self.result.counts, [], []
+        counts, items, names, families = self.result.counts, [], [], settings.judge.families
         counts["nothing_to_judge"] = 0
         for file in files:
             for row in islice(read_rows(file, FileOptions(unnamed="unnamed")), limit):
                 item = row.interaction
                 if item is None:
                     self.result.note(f"{file}:{row.line}: {row.problem}")
-                elif not self._is_judged(item):
+                elif not choose(self.criteria, item).asked and (not families or nothing_to_label(item) is not None):
                     counts["nothing_to_judge"] += 1
                 else:
                     items.append(item)
                     names.append((item.interaction_id, item.segments.get("dataset", Path(file).stem)))
         self._items = items if sample is None else [items[place] for place in drawn_places(names, sample, seed)]
         counts["rows"] = len(self._items)
-
-    def _is_judged(self, interaction: RagInteraction) -> bool:
-        if choose(self.criteria, interaction).asked:
-            return True
-        return bool(self.settings.judge.families) and nothing_to_label(interaction) is None
 
     @asynccontextmanager
     async def labeling(self) -> AsyncIterator[tuple[Label, LabelerId, int]]:
@@ -153,12 +148,13 @@ class JudgeCheck(LabelerRun[tuple[int, Variant]]):
 
     def finish(self, confidence: float = 0.95) -> Iterator[None]:
         """Compute the rows of the table."""
-        items = [ItemAnswers(len(self._items[item].documents), found) for item, found in sorted(self._answers.items())]
+        answers = sorted(self._answers.items())
+        items = [ItemAnswers(len(self._items[item].documents), labelings) for item, labelings in answers]
         profile, seed = self.settings.profile, self.result.seed
         self.rows = check_rows(items, self.criteria, profile=profile, confidence=confidence, seed=seed)
         self.result.facts = {
             "criteria": [criterion.metric for criterion in self.criteria],
             "confidence": confidence,
         }
-        self.result.tables = {"checks": self.rows}
+        self.result.tables = {"checks": [row.as_dict() for row in self.rows]}
         yield

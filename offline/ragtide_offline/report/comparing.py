@@ -91,17 +91,17 @@ def compare_experiments(
         confidence: level at which the intervals of one metric hold together.
         made_at: time of the report.
     """
-    each = confidence_each(confidence, names)
+    level = confidence_each(confidence, names)
     (_, mine), (_, theirs) = first, second
-    metrics, cautions = _metrics(mine, theirs)
+    metrics, cautions = _common_metrics(mine, theirs)
     raced = mine.plan.metric
     metrics.sort(key=lambda metric: metric != raced)
     declared = {**mine.results.declared, **mine.plan.declared}
     gaps = []
     for metric in metrics:
         key = EstimateKey("", None, None, metric, "", "", "", declared[metric].measure if metric in declared else None)
-        scores = [(_scores(mine, name, metric), _scores(theirs, other, metric)) for name, other in names]
-        pairs = [_shared_scores(*both) for both in scores]
+        by_item = [(_scores(mine, name, metric), _scores(theirs, other, metric)) for name, other in names]
+        pairs = [_shared_scores(*both) for both in by_item]
         ends = iter(
             mean_differences(
                 [[a - b for a, b in shared] for shared in pairs if shared],
@@ -111,17 +111,17 @@ def compare_experiments(
                     for pair, shared in zip(names, pairs, strict=True)
                     if shared
                 ],
-                confidence=each,
+                confidence=level,
             )
         )
-        for pair, (of_first, of_second), shared in zip(names, scores, pairs, strict=True):
+        for pair, (of_first, of_second), shared in zip(names, by_item, pairs, strict=True):
             if shared:
                 count = len(shared)
                 means = (sum(a for a, _ in shared) / count, sum(b for _, b in shared) / count)
                 gaps.append(_difference(pair, key, PAIRED, (count, count), means, next(ends)))
             elif of_first and of_second:
-                moments = (_moments(of.values(), key.value_range) for of in (of_first, of_second))
-                gaps.append(_unpaired_difference(pair, key, *moments, confidence=each))
+                moments = (_moments(scores.values(), key.value_range) for scores in (of_first, of_second))
+                gaps.append(_unpaired_difference(pair, key, *moments, confidence=level))
     if mine.plan.data_digest != theirs.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append(
             "The two experiments have different data. Items are paired by id: the same id must be the same question "
@@ -131,7 +131,7 @@ def compare_experiments(
         if not state.completed:
             cautions.append(f"{info.run} is not complete: the numbers may change.")
     subject = raced if raced == theirs.plan.metric else None
-    return RunComparison(first[0], second[0], made_at, subject, confidence, each, gaps, cautions)
+    return RunComparison(first[0], second[0], made_at, subject, confidence, level, gaps, cautions)
 
 
 def compare_replays(
@@ -156,7 +156,7 @@ def compare_replays(
         confidence: level at which the intervals of one metric hold together.
         made_at: time of the report.
     """
-    each = confidence_each(confidence, names)
+    level = confidence_each(confidence, names)
     gaps: list[MetricDifference] = []
     cautions: dict[str, None] = {}
     for name, other in names:
@@ -173,11 +173,11 @@ def compare_replays(
                 labelers = f"{key.labeler} {key.labeler_version} and {pair.other_labeler}"
                 cautions[f"Another labeler scored each replay: {labelers}."] = None
         gaps += [
-            _unpaired_difference((name, other), by, mine, second[1][other][by], confidence=each)
+            _unpaired_difference((name, other), by, mine, second[1][other][by], confidence=level)
             for by, mine in first[1][name].items()
             if by in second[1][other] and comparable(by) not in known
         ]
-    return RunComparison(first[0], second[0], made_at, None, confidence, each, gaps, list(cautions))
+    return RunComparison(first[0], second[0], made_at, None, confidence, level, gaps, list(cautions))
 
 
 def confidence_each(confidence: float, names: Names) -> float:
@@ -185,7 +185,7 @@ def confidence_each(confidence: float, names: Names) -> float:
     return 1 - (1 - confidence) / max(len(names), 1)
 
 
-def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str], list[str]]:
+def _common_metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str], list[str]]:
     names = [
         dict.fromkeys(
             metric

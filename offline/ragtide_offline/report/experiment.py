@@ -48,12 +48,12 @@ async def read_experiment(redis: Redis, settings: Settings, info: Workspace) -> 
 async def read_texts(redis: Redis, settings: Settings, info: Workspace, wanted: Iterable[tuple[str, int]]) -> Texts:
     """Return the answers, by config and index of the item, that are still on the stream."""
     executions = ExecutionLog(redis, streams_of(settings, info), dedupe_window_s=settings.dedupe_window_s)
-    found: dict[tuple[str, int], RagInteraction] = {}
+    texts: dict[tuple[str, int], RagInteraction] = {}
     for config, item in wanted:
         answer = await executions.answer(config, item)
         if answer is not None:
-            found[config, item] = answer
-    return found
+            texts[config, item] = answer
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,15 @@ class ScoredItem:
 
 def scored_items(state: ExperimentState) -> list[ScoredItem]:
     """Return the items on which a config has a score of the race's metric, in the order in which items are run."""
-    found: dict[int, dict[str, float]] = {}
+    scores: dict[int, dict[str, float]] = {}
     unscored: Counter[int] = Counter()
     for status in state.shown:
         for index, result in state.counted(status.config.name):
             if isnan(score := result.score(state.plan.metric)):
                 unscored[index] += 1
             else:
-                found.setdefault(index, {})[status.config.name] = score
-    return [ScoredItem(index, found[index], unscored[index]) for index in sorted(found)]
+                scores.setdefault(index, {})[status.config.name] = score
+    return [ScoredItem(index, scores[index], unscored[index]) for index in sorted(scores)]
 
 
 def worst_items(items: Sequence[ScoredItem], count: int, *, higher_is_better: bool) -> list[ScoredItem]:
@@ -228,9 +228,9 @@ def _published_means(board: Board, dataset: str) -> PublishedMeans | None:
         return None
     ours = board.leader.estimates
     means = [
-        PublishedMean(metric, result.name, result.means[metric], found.estimate, found.lower, found.upper)
-        for metric, found in ours.items()
-        if found.n and found.estimate is not None
+        PublishedMean(metric, result.name, result.means[metric], mean.estimate, mean.lower, mean.upper)
+        for metric, mean in ours.items()
+        if mean.n and mean.estimate is not None
         for result in results
         if metric in result.means
     ]

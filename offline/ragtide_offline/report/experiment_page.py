@@ -28,6 +28,7 @@ def experiment_page(report: ExperimentReport) -> str:
     """Return the report of an experiment as a page."""
     board, verdict = report.board, verdict_of(report.board)
     pairs = report.pairs.pairs if report.pairs is not None else ()
+    sizes = {frozenset({pair.first, pair.second}): pair.n for pair in pairs}
     return page(
         "experiment",
         {
@@ -35,7 +36,7 @@ def experiment_page(report: ExperimentReport) -> str:
             "made_at": report.made_at,
             "verdict": verdict_text(verdict),
             "facts": facts(report, verdict),
-            "behind_n": {(row.name): _common(row, report) for row in board.rows},
+            "behind_n": {row.name: sizes.get(frozenset({row.name, row.against or ""})) for row in board.rows},
             "headline": headline(report),
             "status": status(report),
             "meaning": meaning(report),
@@ -169,10 +170,10 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
 
 def scale(estimates: Sequence[Projection]) -> tuple[float, float]:
     """Return the ends of the bars: the range of all intervals, or the metric's range before the first score."""
-    known = [at for at in estimates if at.n]
-    if not known:
+    scored = [estimate for estimate in estimates if estimate.n]
+    if not scored:
         return estimates[0].value_range if estimates else (0.0, 1.0)
-    return min(at.lower for at in known), max(at.upper for at in known)
+    return min(estimate.lower for estimate in scored), max(estimate.upper for estimate in scored)
 
 
 def facts(report: ExperimentReport, verdict: ExperimentVerdict) -> list[tuple[str, str, str]]:
@@ -187,11 +188,6 @@ def facts(report: ExperimentReport, verdict: ExperimentVerdict) -> list[tuple[st
         ("Calls saved", saved, about),
         ("Cost", usd(board.cost_usd), f"{board.tokens:,} tokens, answers and labels"),
     ]
-
-
-def _common(row: BoardRow, report: ExperimentReport) -> int | None:
-    pairs = report.pairs.pairs if report.pairs is not None else ()
-    return next((pair.n for pair in pairs if {pair.first, pair.second} == {row.name, row.against}), None)
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

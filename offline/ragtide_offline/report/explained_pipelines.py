@@ -58,7 +58,7 @@ async def read_explained_differences(
     ]
     blocks = any(side.deployment.settings.clusters.by == BLOCKS for side in sides)
     known: set[str] = set()
-    found = []
+    explained = []
     for measured, (view, whole) in first.items():
         if measured not in second:
             continue
@@ -70,21 +70,21 @@ async def read_explained_differences(
             continue
         change = explained_by(values, by, (other_view, view), (other_whole, whole), confidence=level, blocks=blocks)
         if change is not None:
-            found.append(ExplainedDifference(whole, by, change))
-    if not found and known and by not in known:
+            explained.append(ExplainedDifference(whole, by, change))
+    if not explained and known and by not in known:
         raise NotExplainable(unknown("segment", by, known))
-    return sorted(found, key=lambda difference: (*metric_order(difference.key), difference.key.profile))
+    return sorted(explained, key=lambda difference: (*metric_order(difference.key), difference.key.profile))
 
 
 def _views(state: AggregatorState, side: PipelineSide, window: str) -> dict[EstimateKey, tuple[View, EstimateKey]]:
     return {
         state.keys[row]._replace(pipeline="", run=None): (view, state.keys[row])
-        for view, rows in _of_window(state, side, window)
+        for view, rows in _window_rows(state, side, window)
         for row in rows
     }
 
 
-def _of_window(state: AggregatorState, side: PipelineSide, window: str) -> Iterator[tuple[View, list[int]]]:
+def _window_rows(state: AggregatorState, side: PipelineSide, window: str) -> Iterator[tuple[View, list[int]]]:
     run = workspace_of(side.deployment.settings.prefix)
     rows = [
         row

@@ -68,10 +68,10 @@ def explained_by(
 
 def change_as_dict(change: ExplainedChange) -> dict[str, Any]:
     """Return an explained change as values that JSON can hold: `change`, and it in words."""
-    found = asdict(change)
+    fields = asdict(change)
     if change.spread_resolution is not None and isinf(change.spread_resolution):
-        found["spread_resolution"] = None
-    return {"change": found, "in_words": in_words(change)}
+        fields["spread_resolution"] = None
+    return {"change": fields, "in_words": in_words(change)}
 
 
 class NotExplainable(RagtideError):  # noqa: N818  # reads as the state it names
@@ -228,7 +228,7 @@ async def explain_drift(
             )
     blocks = deployment.settings.clusters.by == BLOCKS
     names = _segments_to_try(segment_names(state, whole), by)
-    found = {
+    changes = {
         name: explained
         for name, values in names.items()
         if (
@@ -237,15 +237,15 @@ async def explain_drift(
             )
         )
     }
-    best = explains_most(found)
+    best = explains_most(changes)
     return ExplainedDrift(
         key=whole,
         segment=best,
         since=from_milliseconds(since_ms),
         before_since=from_milliseconds(start_ms),
         alert_id=None if alert is None else alert.alert_id,
-        change=found[best],
-        others={name: in_words(change) for name, change in found.items() if name != best},
+        change=changes[best],
+        others={name: in_words(change) for name, change in changes.items() if name != best},
     )
 
 

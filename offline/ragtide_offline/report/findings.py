@@ -39,12 +39,12 @@ def pairs_of(state: ExperimentState, board: Board) -> ConfigPairs | None:
     if len(names) < 2:
         return None
     confidence = state.plan.intervals.confidence
-    each = 1 - (1 - confidence) / comb(len(names), 2)
-    found: list[ConfigPair] = []
+    level = 1 - (1 - confidence) / comb(len(names), 2)
+    pairs: list[ConfigPair] = []
     for place, first in enumerate(names):
         others = names[place + 1 :]
-        found += [pair for pair in differences(state, first, others, confidence=each) if pair is not None]
-    return ConfigPairs(names, len(scored) - len(names), confidence, each, found)
+        pairs += [pair for pair in differences(state, first, others, confidence=level) if pair is not None]
+    return ConfigPairs(names, len(scored) - len(names), confidence, level, pairs)
 
 
 def as_in_pairs(board: Board, pairs: ConfigPairs | None) -> Board:
@@ -74,21 +74,21 @@ def parameters_of(state: ExperimentState) -> ParameterEffects | None:
         for status in state.shown
     }
     # A config that was stopped before its first item shares no items with the others.
-    scores = {name: of_one for name, of_one in scores.items() if of_one}
-    common = set.intersection(*(set(of_one) for of_one in scores.values())) if scores else set()
+    scores = {name: by_item for name, by_item in scores.items() if by_item}
+    common = set.intersection(*(set(by_item) for by_item in scores.values())) if scores else set()
     if len(scores) < 3 or not common:
         return None
-    means = {name: sum(of_one[item] for item in common) / len(common) for name, of_one in scores.items()}
+    means = {name: sum(by_item[item] for item in common) / len(common) for name, by_item in scores.items()}
     by_value: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, mean in means.items():
         for parameter, value in state.configs[name].config.parameters.items():
             by_value[parameter][parameter_value(value)].append(mean)
-    found = [
+    varied = [
         Parameter(parameter, [ParameterValue(value, len(ms), sum(ms) / len(ms)) for value, ms in values.items()])
         for parameter, values in by_value.items()
         if len(values) > 1
     ]
-    return ParameterEffects(len(common), found) if found else None
+    return ParameterEffects(len(common), varied) if varied else None
 
 
 def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
@@ -111,14 +111,14 @@ def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
 def failures_of(state: ExperimentState) -> list[Failure]:
     """Return why answers are missing, the most frequent reason first."""
     FindingKind = Literal["call failed", "not labeled"]  # noqa: N806 - a type
-    found: defaultdict[tuple[FindingKind, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counts: defaultdict[tuple[FindingKind, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for name, results in state.results.by_config.items():
         for result in results.values():
             if result.execution is not None and result.execution.failure is not None:
-                found["call failed", result.execution.failure][name] += 1
+                counts["call failed", result.execution.failure][name] += 1
             elif result.unlabeled is not None and result.event is None:
-                found["not labeled", result.unlabeled][name] += 1
-    failures = [Failure(kind, why, sum(names.values()), list(names)) for (kind, why), names in found.items()]
+                counts["not labeled", result.unlabeled][name] += 1
+    failures = [Failure(kind, why, sum(names.values()), list(names)) for (kind, why), names in counts.items()]
     return sorted(failures, key=lambda failure: -failure.count)
 
 
@@ -163,9 +163,9 @@ def labeler_ids(state: ExperimentState, metric: str | None = None) -> list[str]:
 
 def unfinished(board: Board) -> list[str]:
     """Return sentences about what is missing until the experiment is complete."""
-    found = []
+    cautions = []
     if board.paused is not None:
-        found.append(f"The experiment is paused: {board.paused}.")
+        cautions.append(f"The experiment is paused: {board.paused}.")
     if not board.completed:
         running = [row.label for row in board.rows if row.status == "running"]
         if board.compared < board.population_size:
@@ -174,22 +174,22 @@ def unfinished(board: Board) -> list[str]:
             left = f"{', '.join(running)} still run"
         else:
             left = "all items have been compared, and its end is not written yet"
-        found.append(f"The experiment is not complete: {left}, and the numbers may change.")
+        cautions.append(f"The experiment is not complete: {left}, and the numbers may change.")
     if board.leader is None:
-        found.append(f"No answer has a score of {board.metric} yet.")
-    return found
+        cautions.append(f"No answer has a score of {board.metric} yet.")
+    return cautions
 
 
 def _missing(board: Board) -> list[str]:
-    found = []
+    cautions = []
     for row in board.rows:
         missing = row.n_items - row.estimates[board.metric].n
         if row.n_items and missing / row.n_items >= MANY_FAILED:
-            found.append(
+            cautions.append(
                 f"{row.label} has no score on {missing:,} of {row.n_items:,} items ({missing / row.n_items:.0%}): its "
                 "mean is over the other items, which may be easier."
             )
-    return found
+    return cautions
 
 
 def _several_labelers(labelers: Sequence[str]) -> list[str]:
@@ -213,6 +213,6 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
 
 def _fitness(metric: str, labelers: Sequence[str], stated: Stated) -> list[str]:
     names = dict.fromkeys(labeler.split(" ", 1)[0] for labeler in labelers)
-    found = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
-    said = [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]
-    return said + [f"{metric} of {name} {sees}." for name in names if (sees := sees_of(name, metric))]
+    unfit = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
+    cautions = [f"{metric} is scored by {name}: {words}." for name, words in unfit.items() if words is not None]
+    return cautions + [f"{metric} of {name} {sees}." for name in names if (sees := sees_of(name, metric))]

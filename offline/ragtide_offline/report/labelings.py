@@ -154,8 +154,8 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
         confidence: level of each interval.
         closed: whether both have labeled all interactions in question.
     """
-    found = []
-    for mine, theirs in _comparable(first, second):
+    compared = []
+    for mine, theirs in _comparable_keys(first, second):
         own, other = first.of[mine], second.of[theirs]
         by_scope: defaultdict[str | None, list[tuple[float, float, Hashable]]] = defaultdict(list)
         for interaction_id, score in own.items():
@@ -174,7 +174,7 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
                 closed=closed,
                 clusters=clusters if first.clusters else None,
             )
-            found.append(
+            compared.append(
                 Compared(
                     mine._replace(segment=scope),
                     (result.n, result.n),
@@ -186,17 +186,17 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
                     None if mine == theirs else theirs,
                 )
             )
-    return found
+    return compared
 
 
-def of_labeler(scores: Scores, name: str) -> Scores:
+def select_labeler(scores: Scores, name: str) -> Scores:
     """Return the scores by the labelers of a name; of a cascade's judge those of its uniform sample."""
-    found = Scores(scopes=scores.scopes, by=scores.by, clusters=scores.clusters)
-    found.of.update({by: of for by, of in scores.of.items() if by.labeler == name})
-    return found
+    selected = Scores(scopes=scores.scopes, by=scores.by, clusters=scores.clusters)
+    selected.of.update({key: by_id for key, by_id in scores.of.items() if key.labeler == name})
+    return selected
 
 
-def _comparable(first: Scores, second: Scores) -> Iterator[tuple[EstimateKey, EstimateKey]]:
+def _comparable_keys(first: Scores, second: Scores) -> Iterator[tuple[EstimateKey, EstimateKey]]:
     for mine in first.of:
         if mine in second.of:
             yield mine, mine
@@ -285,16 +285,15 @@ def _add_recorded(
 
 
 def _selection(info: Workspace) -> Selection:
-    given = {name: info.options.get(name) for name in ("since", "until", "segment")}
-    if not all(value is None or isinstance(value, str) for value in given.values()):
+    options = {name: info.options.get(name) for name in ("since", "until", "segment")}
+    if not all(value is None or isinstance(value, str) for value in options.values()):
         raise ConfigurationError(
             f"the options of workspace {info.run!r} cannot be read: remove it with ragtide replay workspaces remove "
             f"{info.run}"
         )
-    segments = str(given["segment"]).split(", ") if given["segment"] else None
-    return selection(
-        cast("str | None", given["since"]), cast("str | None", given["until"]), segments=segments
-    )  # fmt: skip
+    segments = str(options["segment"]).split(", ") if options["segment"] else None
+    since, until = cast("str | None", options["since"]), cast("str | None", options["until"])
+    return selection(since, until, segments=segments)
 
 
 def is_complete(scores: Scores, state: AggregatorState, pipeline: str) -> bool:
@@ -316,7 +315,7 @@ def named_recording(settings: Settings, info: Workspace, given: str | None) -> R
     if not needs_recording(info):
         return None
     if _is_in_parts(info):
-        return _of_parts(settings, info)
+        return _parts_recording(settings, info)
     if named is None:
         return None
     place = named if "://" in named else str(Path(named).expanduser().absolute())
@@ -334,7 +333,7 @@ def named_recording(settings: Settings, info: Workspace, given: str | None) -> R
         raise
 
 
-def _of_parts(settings: Settings, info: Workspace) -> Recording | None:
+def _parts_recording(settings: Settings, info: Workspace) -> Recording | None:
     from ..parts.part_files import UnusablePartsError  # noqa: PLC0415 - needs pyarrow, and few workspaces have parts
     from ..parts.relabeled import relabeled  # noqa: PLC0415 - as above
 

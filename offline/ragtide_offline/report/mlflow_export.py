@@ -62,8 +62,8 @@ class _Export:
     def __init__(self, client: Any, report: ExperimentReport, experiment: str) -> None:
         self._client = client
         self._report = report
-        found = client.get_experiment_by_name(experiment)
-        self._experiment = client.create_experiment(experiment) if found is None else found.experiment_id
+        known = client.get_experiment_by_name(experiment)
+        self._experiment = client.create_experiment(experiment) if known is None else known.experiment_id
         # A name is free again once its workspace is removed, so the time of the beginning is part of the identity.
         self._identity = f"{report.info.run} {report.info.created_at.isoformat()}"
 
@@ -148,9 +148,9 @@ class _Export:
 
     def _run(self, name: str, *, config: str, tags: Mapping[str, str]) -> str:
         key = blake2b(f"{self._identity}\0{config}".encode(), digest_size=16).hexdigest()
-        found = self._client.search_runs([self._experiment], f"tags.`{_PREFIX}id` = '{key}'", max_results=1)
-        if found:
-            return cast("str", found[0].info.run_id)
+        runs = self._client.search_runs([self._experiment], f"tags.`{_PREFIX}id` = '{key}'", max_results=1)
+        if runs:
+            return cast("str", runs[0].info.run_id)
         named = {f"{_PREFIX}id": key, f"{_PREFIX}run": self._report.info.run, f"{_PREFIX}config": config}
         tags = {**named, **tags, f"{_PREFIX}version": __version__}
         created = self._client.create_run(

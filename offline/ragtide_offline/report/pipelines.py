@@ -29,9 +29,9 @@ from .labelings import (
     is_complete,
     labeling_differences,
     needs_recording,
-    of_labeler,
     read_kept,
     read_scores,
+    select_labeler,
 )
 
 
@@ -104,7 +104,7 @@ async def read_labelers(
     level = settings.confidence if confidence is None else confidence
     streams = settings.layout.all_of(side.pipeline)
     scores = await read_kept(redis, streams, side.pipeline, by=clustered_by(settings))
-    first, second = (of_labeler(scores, name) for name in labelers)
+    first, second = (select_labeler(scores, name) for name in labelers)
     return sorted(labeling_differences(first, second, confidence=level), key=reading_order)
 
 
@@ -145,7 +145,8 @@ async def _by_interaction(
     if mine is None or theirs is None:
         return []
     closed = not ongoing and all(
-        is_complete(of, state, side.pipeline) for of, state, side in zip((mine, theirs), states, sides, strict=True)
+        is_complete(labeling, state, side.pipeline)
+        for labeling, state, side in zip((mine, theirs), states, sides, strict=True)
     )
     return labeling_differences(mine, theirs, confidence=level, closed=closed)
 
@@ -161,7 +162,7 @@ def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool
             n=(int(a.n[0]), int(b.n[0])),
             means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
             difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts, separate=separate),
-            strategy=min(str(resolved(AUTO, of, [key.holds_counts])[0]) for of in (a, b)),
+            strategy=min(str(resolved(AUTO, moments, [key.holds_counts])[0]) for moments in (a, b)),
             n_clusters=(clusters_of(a, counts=key.holds_counts), clusters_of(b, counts=key.holds_counts)),
         )
         for key, (a, lowest, width) in first.items()
@@ -177,31 +178,29 @@ PER: Final = (ANSWER_COST, ANSWER_LATENCY)
 
 
 def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]:
-    found: dict[EstimateKey, Compared] = {}
-    for key in sorted(filter(_is_quality, first), key=_quality_order):
+    compared: dict[EstimateKey, Compared] = {}
+    for key in sorted(
+        filter(_is_quality, first), key=lambda key: (key.metric != ADHERENCE, list(METRICS).index(key.metric))
+    ):
         for use in PER:
             used = key._replace(metric=use.name)
-            known = all(name in of and of[name][0].n[0] for of in (first, second) for name in (key, used))
-            if used in found or not known:
+            known = all(name in side and side[name][0].n[0] for side in (first, second) for name in (key, used))
+            if used in compared or not known:
                 continue
-            ratios = [_ratio(of[key], of[used], 1 - (1 - level) / 4) for of in (first, second)]
+            ratios = [_ratio(side[key], side[used], 1 - (1 - level) / 4) for side in (first, second)]
             (a, n_a), (b, n_b) = ratios
             if a.estimate is None or a.lower is None or a.upper is None:
                 continue
             if b.estimate is None or b.lower is None or b.upper is None:
                 continue
-            found[used] = Compared(
+            compared[used] = Compared(
                 key._replace(metric=f"{key.metric}/{use.name}"),
                 n=(n_a, n_b),
                 means=(a.estimate, b.estimate),
                 difference=Interval(a.estimate - b.estimate, a.lower - b.upper, a.upper - b.lower),
                 strategy="ratio",
             )
-    return list(found.values())
-
-
-def _quality_order(key: EstimateKey) -> tuple[bool, int]:
-    return key.metric != ADHERENCE, list(METRICS).index(key.metric)
+    return list(compared.values())
 
 
 def _is_quality(key: EstimateKey) -> bool:
@@ -242,11 +241,11 @@ async def unknown_side(sides: tuple[PipelineSide, PipelineSide], labelers: Seque
 async def other_versions(sides: tuple[PipelineSide, PipelineSide]) -> list[str]:
     """Return a sentence about each metric that both sides have, but in no common version: it is not compared."""
     versions: list[dict[str, set[str]]] = [{}, {}]
-    for side, found in zip(sides, versions, strict=True):
+    for side, by_metric in zip(sides, versions, strict=True):
         for key in [key for state in await side.deployment.states() for key in state.keys]:
             hidden = key.metric.startswith(HIDDEN) or key.segment is not None
             if key.pipeline == side.pipeline and key.measure is not None and not hidden:
-                found.setdefault(key.metric, set()).add(key.measure.version)
+                by_metric.setdefault(key.metric, set()).add(key.measure.version)
     first, second = versions
     return [
         f"{metric} is not compared: {_versions_of(metric, first)} is another metric than {_versions_of(metric, second)}"
@@ -255,8 +254,8 @@ async def other_versions(sides: tuple[PipelineSide, PipelineSide]) -> list[str]:
     ]
 
 
-def _versions_of(metric: str, found: Mapping[str, Collection[str]]) -> str:
-    return ", ".join(shown_metric(metric, version) for version in sorted(found[metric]))
+def _versions_of(metric: str, versions: Mapping[str, Collection[str]]) -> str:
+    return ", ".join(shown_metric(metric, version) for version in sorted(versions[metric]))
 
 
 def _moments(state: AggregatorState, side: PipelineSide, window: str) -> _Moments:

@@ -95,7 +95,11 @@ async def read_report(
     workspace = await get_workspace(redis, settings, run)
     if other_run is None:
         if workspace.kind == "experiment":
-            return await _read_experiment_report(redis, settings, workspace, items, reference), []
+            state = await read_experiment(redis, settings, workspace)
+            chosen = chosen_items(state, items)
+            texts = await read_texts(redis, settings, workspace, wanted_texts(state, chain.from_iterable(chosen)))
+            report = experiment_report(workspace, state, chosen, texts, published=reference, fit_for=settings.fit_for)
+            return report, []
         if reference is not None:
             raise ConfigurationError(f"{run} is a replay: published results stand beside an experiment's configs")
         deployment = Deployment(redis, settings_of_workspace(settings, workspace))
@@ -110,7 +114,8 @@ async def read_report(
     if workspace.kind == "replay":
         return await _compare_replays(redis, settings, (workspace, other), configs, recording, confidence=level), []
     mine, theirs = [await read_experiment(redis, settings, info) for info in (workspace, other)]
-    names = _names(configs, (workspace, other), *([status.config.name for status in of.shown] for of in (mine, theirs)))
+    shown = ([status.config.name for status in state.shown] for state in (mine, theirs))
+    names = _names(configs, (workspace, other), *shown)
     both = (workspace, mine), (other, theirs)
     return compare_experiments(*both, names, confidence=level, made_at=utc_now()), []
 
@@ -133,15 +138,6 @@ def json_of(report: Report) -> str:
     return escaped_json(TypeAdapter(type(report)).dump_json(report, indent=2).decode()) + "\n"
 
 
-async def _read_experiment_report(
-    redis: Redis, settings: Settings, workspace: Workspace, count: int, reference: str | None
-) -> ExperimentReport:
-    state = await read_experiment(redis, settings, workspace)
-    items = chosen_items(state, count)
-    texts = await read_texts(redis, settings, workspace, wanted_texts(state, chain.from_iterable(items)))
-    return experiment_report(workspace, state, items, texts, published=reference, fit_for=settings.fit_for)
-
-
 async def _compare_replays(
     redis: Redis,
     settings: Settings,
@@ -152,31 +148,31 @@ async def _compare_replays(
     confidence: float,
 ) -> RunComparison:
     own = [settings_of_workspace(settings, workspace) for workspace in workspaces]
-    states = [await Deployment(redis, of).states() for of in own]
-    first, second = (moments_of(of) for of in states)
+    states = [await Deployment(redis, settings_of_side).states() for settings_of_side in own]
+    first, second = (moments_of(states_of_side) for states_of_side in states)
     names = _names(configs, workspaces, first, second)
-    each = confidence_each(confidence, names)
+    level = confidence_each(confidence, names)
     pairs = {}
     for pair in names:
         scores = [
             await read_scores(
                 redis,
-                of.layout.all_of(name),
+                settings_of_side.layout.all_of(name),
                 name,
                 workspace,
                 named_recording(settings, workspace, recording),
                 by=clustered_by(settings),
             )
-            for workspace, of, name in zip(workspaces, own, pair, strict=True)
+            for workspace, settings_of_side, name in zip(workspaces, own, pair, strict=True)
         ]
         mine, theirs = scores
         if mine is None or theirs is None:
             continue
         closed = all(
-            any(is_complete(side, state, name) for state in of)
-            for side, of, name in zip((mine, theirs), states, pair, strict=True)
+            any(is_complete(side, state, name) for state in states_of_side)
+            for side, states_of_side, name in zip((mine, theirs), states, pair, strict=True)
         )
-        pairs[pair] = labeling_differences(mine, theirs, confidence=each, closed=closed)
+        pairs[pair] = labeling_differences(mine, theirs, confidence=level, closed=closed)
     return compare_replays(
         (workspaces[0], first),
         (workspaces[1], second),
@@ -214,11 +210,11 @@ def names_given(text: str, first: Collection[str], second: Collection[str]) -> t
     ('top_k=2', 'top_k=4')
     """
     cuts = [index for index, letter in enumerate(text) if letter == "="]
-    found = [(text[:cut], text[cut + 1 :]) for cut in cuts if text[:cut] in first and text[cut + 1 :] in second]
-    if len(found) != 1:
+    matches = [(text[:cut], text[cut + 1 :]) for cut in cuts if text[:cut] in first and text[cut + 1 :] in second]
+    if len(matches) != 1:
         pairs = (f"{config}={other}" for config in first for other in second)
         raise ValueError(f"{text!r} names no pair A=B of both{suggestion(text, pairs)}")
-    return found[0]
+    return matches[0]
 
 
 def _a(workspace: Workspace) -> str:
@@ -300,12 +296,12 @@ def replay_report(info: Workspace, estimates: Iterable[Estimate], alerts: Iterab
         alerts: its alerts.
     """
     registered = {name: index for index, name in enumerate(METRICS)}
-    found = sorted(
+    ordered = sorted(
         chosen(estimates),
         key=lambda e: (e.pipeline, e.segment or "", registered.get(e.metric, len(registered)), e.metric),
     )
-    said = [f"{where}: {diagnosis.sentence()}" for where, diagnosis in diagnoses(found)]
-    return ReplayReport(info, utc_now(), found, said, sorted(alerts, key=lambda alert: alert.fired_at))
+    sentences = [f"{where}: {diagnosis.sentence()}" for where, diagnosis in diagnoses(ordered)]
+    return ReplayReport(info, utc_now(), ordered, sentences, sorted(alerts, key=lambda alert: alert.fired_at))
 
 
 def replay_page(report: ReplayReport) -> str:
@@ -315,12 +311,12 @@ def replay_page(report: ReplayReport) -> str:
 
 def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[EstimateKey, Moments]]:
     """Return for every pipeline the moments of each measured metric."""
-    found: defaultdict[str, dict[EstimateKey, Moments]] = defaultdict(dict)
+    by_pipeline: defaultdict[str, dict[EstimateKey, Moments]] = defaultdict(dict)
     for state in states:
         view = View(state)
         for row, key in enumerate(state.keys):
             if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
                 moments = view.moments([row])
                 if moments.n[0]:
-                    found[key.pipeline][key.unscoped] = moments
-    return dict(found)
+                    by_pipeline[key.pipeline][key.unscoped] = moments
+    return dict(by_pipeline)

@@ -57,7 +57,10 @@ async def read_split_answers(
     milliseconds, by the clocks of its producers; none without one.
     """
     if recording is not None:
-        events, whole = list(_recorded_events(recording, pipelines)), True
+        whole = True
+        entries = recording.entries(EntryKind.METRICS, pipelines=frozenset(pipelines))
+        recorded = (((*entry.order, entry.partition), cast("MetricEvent", entry.model)) for entry in entries)
+        events = [(place, event) for place, event in recorded if event.run is None]
     else:
         parts = {streams.partition: streams for name in pipelines for streams in settings.layout.all_of(name)}
         events = [event async for event in _kept_events(redis, list(parts.values()), pipelines)]
@@ -66,8 +69,8 @@ async def read_split_answers(
     for _, event in events:
         if event.is_tick:
             ticks_ms[event.pipeline] = max(to_milliseconds(event.occurred_at), ticks_ms.get(event.pipeline, 0))
-    scored = _once((found for found in events if not found[1].is_tick), pipelines)
-    return _divided(scored, split, clustered_by(settings)), whole, ticks_ms
+    scored = _sort_answers((place_and_event for place_and_event in events if not place_and_event[1].is_tick), pipelines)
+    return _select_divided(scored, split, clustered_by(settings)), whole, ticks_ms
 
 
 _Event = tuple[tuple[int, int, int], MetricEvent]
@@ -84,13 +87,6 @@ async def _kept_events(redis: Redis, streams: Sequence[Streams], pipelines: tupl
                 yield (*order(entry.entry_id), stream.partition), event
 
 
-def _recorded_events(recording: Recording, pipelines: tuple[str, str]) -> Iterable[_Event]:
-    for entry in recording.entries(EntryKind.METRICS, pipelines=frozenset(pipelines)):
-        event = cast("MetricEvent", entry.model)
-        if event.run is None:
-            yield (*entry.order, entry.partition), event
-
-
 async def _is_trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | None) -> bool:
     for stream in streams:
         first = await read_range(redis, stream.metrics, count=1)
@@ -102,19 +98,19 @@ async def _is_trimmed(redis: Redis, streams: Sequence[Streams], since: datetime 
     return False
 
 
-def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAnswer]:
+def _sort_answers(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAnswer]:
     # In the order of their scores, an answer's place would reveal its pipeline if one is scored faster.
-    found, seen = [], set[tuple[str, str]]()
+    answers, seen = [], set[tuple[str, str]]()
     for place, event in sorted(((_place_and_time(*pair), pair[1]) for pair in events), key=lambda pair: pair[0]):
         known = event.pipeline, event.interaction_id
         if known in seen:
             continue
         seen.add(known)
         try:
-            found.append(SplitAnswer(place, event.pipeline == pipelines[0], event, _scores(event)))
+            answers.append(SplitAnswer(place, event.pipeline == pipelines[0], event, _scores(event)))
         except InvalidEntryError:  # the aggregator refused it, too
             continue
-    return found
+    return answers
 
 
 def _place_and_time(place: tuple[int, int, int], event: MetricEvent) -> tuple[int, int, int]:
@@ -124,7 +120,7 @@ def _place_and_time(place: tuple[int, int, int], event: MetricEvent) -> tuple[in
         return place
 
 
-def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None) -> list[SplitAnswer]:
+def _select_divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None) -> list[SplitAnswer]:
     if split.since is not None:
         since_ms = to_milliseconds(split.since)
         begin = next((n for n, answer in enumerate(answers) if answer.order[0] >= since_ms), len(answers))
@@ -134,18 +130,18 @@ def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None
             next((n for n, answer in enumerate(answers) if answer.to_first == side), len(answers)) for side in (0, 1)
         ]
         begin = max(sides) + 1
-    found = list(answers[begin:])
+    divided = list(answers[begin:])
     if split.unit == "interaction" or by is None:
-        return found
+        return divided
     # The coin of a session was thrown at its first answer.
     before = {cluster_name(answer.event, by) for answer in answers[:begin]} - {None}
-    return [answer for answer in found if cluster_name(answer.event, by) not in before]
+    return [answer for answer in divided if cluster_name(answer.event, by) not in before]
 
 
 def _scores(event: MetricEvent) -> dict[EstimateKey, float]:
-    found = {}
+    scores = {}
     for part in parts_of(event):
         for metric, score in zip(part.extracted.names, part.extracted.values, strict=True):
             if metric in part.event.scores:
-                found[estimate_key(part.event, None, metric).unscoped] = score
-    return found
+                scores[estimate_key(part.event, None, metric).unscoped] = score
+    return scores

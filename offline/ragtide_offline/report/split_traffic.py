@@ -77,9 +77,9 @@ async def read_split_comparison(
             "give --since a later time, or --recording."
         )
     level = settings.confidence if confidence is None else confidence
-    found = _Traffic(answers, ticks_ms, settings, split, cautions).compared(level)
+    compared = _Traffic(answers, ticks_ms, settings, split, cautions).compared(level)
     since = from_milliseconds(answers[0].order[0]) if answers else None
-    return SplitComparison(sorted(found, key=reading_order), since, cautions)
+    return SplitComparison(sorted(compared, key=reading_order), since, cautions)
 
 
 class _Traffic:
@@ -120,8 +120,8 @@ class _Traffic:
                 for by in answer.scores:
                     places[by, scope].append(number)
         self._checks = max(len(places), 1)
-        found = (self._difference(*key, np.array(here), features, confidence) for key, here in places.items())
-        return [value for value in found if value is not None]
+        compared = (self._difference(*key, np.array(here), features, confidence) for key, here in places.items())
+        return [comparison for comparison in compared if comparison is not None]
 
     def _items_of(self, here: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         if self._split.unit == "interaction":
@@ -202,21 +202,24 @@ class _Traffic:
             raise ConfigurationError(f"{len(names)} covariates are too many: name at most {MOST_FEATURES}")
         columns = [np.zeros((len(self._answers), 0))]
         for name in dict.fromkeys(names):
-            column = self._of_segment(name, places // segments) if name.startswith(SEGMENT) else self._of_number(name)
+            if name.startswith(SEGMENT):
+                column = self._segment_column(name, places // segments)
+            else:
+                column = self._number_column(name)
             if is_balanced(self._to_first[self._first], column[self._first], self._split.share):
                 columns.append(column)
             else:
                 self._cautions.append(f"{name} depends on the pipeline, so it cannot be a covariate and is left out.")
         return np.concatenate(columns, axis=1)
 
-    def _of_segment(self, name: str, most: int) -> Floats:
+    def _segment_column(self, name: str, most: int) -> Floats:
         segment = name.removeprefix(SEGMENT)
         known = sorted({segment for answer in self._answers for segment in answer.event.segments})
         if self._answers and segment not in known:
             raise ConfigurationError(unknown("segment", segment, known))
         return of_values([answer.event.segments.get(segment) for answer in self._answers], most)
 
-    def _of_number(self, name: str) -> Floats:
+    def _number_column(self, name: str) -> Floats:
         known = sorted({covariate for answer in self._answers for covariate in answer.event.covariates or ()})
         if self._answers and name not in known:
             raise ConfigurationError(unknown("covariate", name, known))

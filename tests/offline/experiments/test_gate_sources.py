@@ -8,14 +8,16 @@ from tests.support.experiment_plans import plan
 
 from ragtide_offline.experiments.state import ExperimentState
 from ragtide_offline.gates.measurements import Measurement
-from ragtide_offline.gates.sources import of_experiment
+from ragtide_offline.gates.sources import measure_experiment
 from ragtide_schemas.experiments import Look
 
 pytestmark = pytest.mark.pure
 
 
 def measured(state: ExperimentState, config: str | None, baseline: str | None = None) -> Measurement:
-    return next(measurement for measurement in of_experiment(state, config, baseline) if measurement.metric == METRIC)
+    return next(
+        measurement for measurement in measure_experiment(state, config, baseline) if measurement.metric == METRIC
+    )
 
 
 def test_the_interval_of_the_leader_holds_for_all_configs_together() -> None:
@@ -40,5 +42,5 @@ def test_the_interval_of_the_leader_holds_for_all_configs_together() -> None:
     assert gap is not None
     assert gap.estimate == pytest.approx((sum(scores[name]) - sum(scores[other])) / 40)
     with pytest.raises(ValueError, match="there is no config 'c9'"):
-        of_experiment(state, "c9")
-    assert of_experiment(ExperimentState(plan(2), filled({}))) == []
+        measure_experiment(state, "c9")
+    assert measure_experiment(ExperimentState(plan(2), filled({}))) == []

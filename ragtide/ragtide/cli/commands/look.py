@@ -249,7 +249,7 @@ def estimates(
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_aggregator.statistics.means.strategies import AUTO
     from ragtide_aggregator.statistics.tables.windows import ALL_TIME
-    from ragtide_offline.gates.measurements import of_estimates, of_segment
+    from ragtide_offline.gates.measurements import measure_estimates, measure_segment
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas import Estimate
     from ragtide_schemas.suggestions import unknown
@@ -329,7 +329,7 @@ def estimates(
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
     result = None
     if gate is not None:
-        measured = of_estimates(matching) if segment is None else of_segment(matching, segment)
+        measured = measure_estimates(matching) if segment is None else measure_segment(matching, segment)
         result = gate.decide(measured, as_json=as_json)
     if as_json:
         listed = [estimate.model_dump(mode="json") for estimate in matching]

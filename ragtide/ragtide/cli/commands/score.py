@@ -122,7 +122,7 @@ def score_files(
     """
     from ragtide_consumers.labelers.profiles import check_profiles
     from ragtide_consumers.labelers.registry import BUILT_IN
-    from ragtide_offline.gates.measurements import of_estimates
+    from ragtide_offline.gates.measurements import measure_estimates
     from ragtide_offline.score.lines import read_lines
     from ragtide_offline.score.scored_file import ScoredFile
     from ragtide_offline.score.scoring import STORED
@@ -195,7 +195,7 @@ def score_files(
     result = None
     if gate is not None:
         gaps = None if before is None else gaps_to_baseline(scored.events, before, level)
-        result = gate.decide(of_estimates(summary.estimates, gaps), as_json=as_json)
+        result = gate.decide(measure_estimates(summary.estimates, gaps), as_json=as_json)
     write_summary(summary_json, with_gate({**scored.totals(), "partial": False, **summary.as_dict()}, result))
     exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or summary.problems)))
 
@@ -266,7 +266,7 @@ def _end(
     *,
     small: bool,
 ) -> None:
-    from ragtide_offline.gates.measurements import of_estimates
+    from ragtide_offline.gates.measurements import measure_estimates
 
     from ..running.files import columns_lines, exit_for, with_gate
     from ..running.scoring import repeated_rows, report_summary, write_summary
@@ -278,7 +278,7 @@ def _end(
     warn(*filter(None, [*columns_lines(merged.columns, merged.left_out), repeated_rows(merged.repeats, "about ")]))
     if not merged.counts.total():
         err.print("there are no interactions to score", style="red", markup=False, highlight=False)
-    result = None if gate is None else gate.decide(of_estimates(summary.estimates, None), as_json=False)
+    result = None if gate is None else gate.decide(measure_estimates(summary.estimates, None), as_json=False)
     counts = {name: merged.counts[name] for name in ("scored", "problems")}
     fields = {**counts, "cost_usd": merged.cost_usd, "partial": False, **summary.as_dict()}
     write_summary(summary_json, with_gate(fields, result))

@@ -406,10 +406,12 @@ def check_table(rows: Sequence[CheckRow], width: int, confidence: float) -> Rend
             shortest=24,
             yields=1,
         ),
-        Column("estimate", lambda row: _number(row, row.estimate), right=True),
+        Column("estimate", lambda row: _number(row, row.mean.estimate), right=True),
         Column(
             f"{confidence:.0%} interval",
-            lambda row: "" if row.lower is None else f"{_number(row, row.lower)} to {_number(row, row.upper)}",
+            lambda row: (
+                "" if row.mean.lower is None else f"{_number(row, row.mean.lower)} to {_number(row, row.mean.upper)}"
+            ),
         ),
         Column("items", lambda row: f"{row.n:,}" if row.n else "", right=True),
         Column("verdict", _word),

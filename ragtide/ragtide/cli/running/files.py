@@ -418,10 +418,10 @@ class GateOptions:
         Raises:
             typer.BadParameter: the experiment has no such config, or a condition names an unknown metric or field.
         """
-        from ragtide_offline.gates.sources import of_experiment  # noqa: PLC0415 - only experiments need it
+        from ragtide_offline.gates.sources import measure_experiment  # noqa: PLC0415 - only experiments need it
 
         try:
-            measured = of_experiment(state, self.config, self.baseline)
+            measured = measure_experiment(state, self.config, self.baseline)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--config or --baseline") from None
         return self.decide(measured, as_json=as_json)

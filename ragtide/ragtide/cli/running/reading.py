@@ -17,8 +17,8 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.causes.change_in_words import in_words
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
-from ragtide_offline.gates.measurements import of_headlines
-from ragtide_offline.gates.sources import of_comparison
+from ragtide_offline.gates.measurements import measure_headlines
+from ragtide_offline.gates.sources import measure_comparison
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
 from ragtide_offline.report.labelings import Compared, named_recording
@@ -475,7 +475,7 @@ def show_headlines(
         unmet = unmet_option(others, pipeline=pipeline, segment=segment, metric=metric, labeler=labeler)
     elif not as_json:
         print_headlines(headlines, small=small or metric is not None, clusters=settings.clusters)
-    result = None if gate is None else gate.decide(of_headlines(headlines, segment), as_json=as_json)
+    result = None if gate is None else gate.decide(measure_headlines(headlines, segment), as_json=as_json)
     if as_json:
         # With the names that an estimate has for its range and intervals, too.
         listed = [
@@ -520,7 +520,7 @@ def report_comparison(
         err.print(
             f"{names[0]} and {names[1]} have no metric in common yet: both need scores, live ones by the same labeler."
         )
-    result = None if gate is None else gate.decide(of_comparison(compared, names), as_json=as_json)
+    result = None if gate is None else gate.decide(measure_comparison(compared, names), as_json=as_json)
     if as_json:
         listed = [row.as_dict() for row in differences]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
@@ -627,7 +627,7 @@ def compare_split(
         )
     result = None
     if gate is not None:
-        result = gate.decide(of_comparison(comparison.compared, pipelines), as_json=as_json)
+        result = gate.decide(measure_comparison(comparison.compared, pipelines), as_json=as_json)
     if as_json:
         listed = [row.as_dict() for row in comparison.compared]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
