@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -22,7 +22,7 @@ from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
 from ragtide_offline.replay.counting import count_selected
-from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions
+from ragtide_offline.replay.metrics_replay import MetricsReplay
 from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection, selection
 from ragtide_offline.replay.session import ReplayProgress
 from ragtide_runtime.errors import ConfigurationError
@@ -52,7 +52,7 @@ SETTINGS = aggregator_settings(partitions=3, splits={"big": 2})
 LIVE = SETTINGS.layout
 RUN = Layout(workspace_prefix("ragtide", "again"), 3, {"big": 2})
 EVERYTHING = Selection()
-OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=60.0, feedback_window_s=3600.0)
+OPTIONS: dict[str, Any] = {"options": STATE, "split": True, "lease_s": 60.0, "feedback_window_s": 3600.0}
 
 
 def traffic() -> list[MetricEvent]:
@@ -157,10 +157,10 @@ def replay(
     redis: Any,
     recording: Recording,
     part: Selection = EVERYTHING,
-    options: ReplayOptions = OPTIONS,
+    options: Mapping[str, Any] = OPTIONS,
 ) -> MetricsReplay:
     counted = count_selected(recording, EntryKind.METRICS, part, SCOPE_FIELDS)
-    return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options)
+    return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, **options)
 
 
 def unseen(_: ReplayProgress) -> None:
@@ -229,7 +229,7 @@ def _commits_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "TABLE_ROWS", 97)
 
 
-async def stopping_at_every_commit(redis: Any, recording: Recording, options: ReplayOptions) -> int:
+async def stopping_at_every_commit(redis: Any, recording: Recording, options: Mapping[str, Any]) -> int:
     """Replay, stopped whenever something was committed, and return how often."""
     done = 0
     for times in range(100):
@@ -338,7 +338,7 @@ async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
     async_redis: Any, recording: Recording
 ) -> None:
     # Some 5 hours in about a second.
-    options = replace(OPTIONS, speed=15_000.0)
+    options = {**OPTIONS, "speed": 15_000.0}
     loop = asyncio.get_running_loop()
     started = loop.time()
     progress = await replay(async_redis, recording, options=options).run(asyncio.Event(), unseen)
@@ -353,7 +353,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
     expected = await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)
     for streams in RUN.all():
         await async_redis.delete(streams.checkpoint, streams.alerts)
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=15_000.0))
+    slow = replay(async_redis, recording, options={**OPTIONS, "speed": 15_000.0})
     losses = 0
 
     def lose(_: ReplayProgress) -> None:
@@ -370,7 +370,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
     stop = asyncio.Event()
     begun = asyncio.Event()
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=1.0, lease_s=6.0))
+    slow = replay(async_redis, recording, options={**OPTIONS, "speed": 1.0, "lease_s": 6.0})
     first = asyncio.create_task(slow.run(stop, lambda _: begun.set()))
     await begun.wait()
     with pytest.raises(ConfigurationError, match="another process replays into this workspace"):

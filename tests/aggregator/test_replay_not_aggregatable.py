@@ -1,7 +1,6 @@
 """A replay counts to the bit as if an entry that its state cannot take had not been recorded."""
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.events.keys import SQUARED_ERROR
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay import metrics_replay
-from ragtide_offline.replay.metrics_replay import ReplayOptions
 from ragtide_offline.replay.speed import ReplayPace
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent
@@ -61,11 +59,11 @@ def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [OPTIONS, replace(OPTIONS, speed=1e9)],
+    [OPTIONS, {**OPTIONS, "speed": 1e9}],
     ids=["in tables", "one by one"],
 )
 async def test_the_rest_of_a_recording_counts_to_the_bit(
-    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: ReplayOptions
+    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     good = [(kind, entry) for kind, entry in entries() if not is_bad(kind, entry)]
     await replay(async_redis, record(good, tmp_path / "good", partitions=3), options=options).run(

@@ -16,7 +16,7 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import recorded_entries
 from ragtide_offline.replay.counting import count_selected
-from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions
+from ragtide_offline.replay.metrics_replay import MetricsReplay
 from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection
 from ragtide_offline.replay.tables import count_interactions
@@ -93,8 +93,8 @@ def live(entries: list[RecordedEntry]) -> tuple[dict[str, bytes], list[Any]]:
 async def replayed(redis: Any, recording: Recording, selection: Selection = EVERYTHING) -> tuple[dict[str, Any], Any]:
     layout = Layout(workspace_prefix("ragtide", "again"))
     counted = count_selected(recording, EntryKind.METRICS, selection, SCOPE_FIELDS)
-    options = ReplayOptions(state=STATE, split=False, lease_s=60.0, feedback_window_s=3600.0)
-    replay = MetricsReplay(redis, layout, recording, selection=selection, counted=counted, options=options)
+    options: dict[str, Any] = {"options": STATE, "split": False, "lease_s": 60.0, "feedback_window_s": 3600.0}
+    replay = MetricsReplay(redis, layout, recording, selection=selection, counted=counted, **options)
     await replay.run(asyncio.Event(), unseen)
     (streams,) = layout.all()
     fields = {name.decode(): data for name, data in (await redis.hgetall(streams.checkpoint)).items()}

@@ -40,14 +40,14 @@ class FollowedRule:
         """Return the state of the rule; None before the first value. A rule on kappa has none."""
         for row, key in enumerate(state.keys):
             if key.run is None and _series_of(key) == _series_of(self.alert):
-                for found in state.rules_of(row):
-                    if found.rule.name == self.alert.rule:
-                        return found
+                for rule_state in state.rules_of(row):
+                    if rule_state.rule.name == self.alert.rule:
+                        return rule_state
         return None
 
 
-def _series_of(found: Alert | EstimateKey) -> tuple[str | None, ...]:
-    return found.pipeline, found.segment, found.profile, found.labeler, found.labeler_version
+def _series_of(about: Alert | EstimateKey) -> tuple[str | None, ...]:
+    return about.pipeline, about.segment, about.profile, about.labeler, about.labeler_version
 
 
 class EvidenceCurve:
@@ -96,24 +96,26 @@ class EvidenceCurve:
             at: time of the last applied interaction.
             events: number of metric events applied so far.
         """
-        fired = [alert for alert in islice(self._alerts.values(), self._alerts_seen, None) if self._raised(alert)]
+        followed = self._followed
+        fired = [
+            alert
+            for alert in islice(self._alerts.values(), self._alerts_seen, None)
+            if followed.raised(alert) and followed.covers(alert.fired_at)
+        ]
         self._alerts_seen, self._events_seen = len(self._alerts), events
-        found = self._followed.state_in(state)
-        if found is None:
+        rule_state = followed.state_in(state)
+        if rule_state is None:
             return
         for alert in fired:
             if alert.log_evidence is not None:
                 # The detectors of a rule share its run length, and each has a part of it.
-                once_in = exp(alert.log_evidence) / found.share
+                once_in = exp(alert.log_evidence) / rule_state.share
                 self._add(EvidencePoint(alert.fired_at, once_in, alert.run_length))
-        evidence = found.evidence()
+        evidence = rule_state.evidence()
         if evidence is None:
             self._add(EvidencePoint(at, None, None))
         else:
             self._add(EvidencePoint(at, evidence.once_in, evidence.run_length))
-
-    def _raised(self, alert: Alert) -> bool:
-        return self._followed.raised(alert) and self._followed.covers(alert.fired_at)
 
     def _add(self, point: EvidencePoint) -> None:
         # An interaction may be recorded after a later one.

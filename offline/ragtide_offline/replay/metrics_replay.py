@@ -1,7 +1,6 @@
 """Replays recorded metric events into a workspace, each exactly once, even if the process is killed."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -26,19 +25,6 @@ COMMIT_S: Final = 2.0
 
 TRIES: Final = 5
 """Most beginnings of a replay: each time the process lost its leases, because it stood still."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """Options of a replay of metric events."""
-
-    state: StateOptions
-    split: bool
-    """Whether pipelines are split over partitions; then the ids of alerts contain the partition."""
-    lease_s: float
-    feedback_window_s: float
-    speed: float | None = None
-    """Recorded seconds per second; None for as fast as possible."""
 
 
 class _RedisStore:
@@ -66,6 +52,11 @@ class MetricsReplay:
         layout: of the workspace, with as many partitions as the recording has.
         selection: the part to replay.
         counted: number of selected events, by `SCOPE_FIELDS`.
+        options: of the states.
+        split: whether pipelines are split over partitions; then the ids of alerts contain the partition.
+        lease_s: seconds of the leases.
+        feedback_window_s: seconds for which feedback finds its event, and waits for it.
+        speed: recorded seconds per second; None for as fast as possible.
     """
 
     def __init__(
@@ -76,17 +67,23 @@ class MetricsReplay:
         *,
         selection: Selection,
         counted: EntryCounts,
-        options: ReplayOptions,
+        options: StateOptions,
+        split: bool,
+        lease_s: float,
+        feedback_window_s: float,
+        speed: float | None = None,
     ) -> None:
         self._redis = redis
         self._layout = layout
         self._options = options
+        self._split = split
+        self._lease_s = lease_s
         self._session = ReplaySession(
             RecordedEntries(recording, selection),
             counted,
-            feedback_window_s=options.feedback_window_s,
-            commit_s=min(COMMIT_S, options.lease_s / 4),
-            speed=options.speed,
+            feedback_window_s=feedback_window_s,
+            commit_s=min(COMMIT_S, lease_s / 4),
+            speed=speed,
         )
 
     async def run(self, stop: asyncio.Event, show: Show) -> ReplayProgress:
@@ -99,7 +96,7 @@ class MetricsReplay:
             UnreadableRecordingError: a file of the recording is missing or damaged.
             redis.RedisError: Redis failed; run the replay again, it continues from the last commit.
         """
-        options, tries = self._options, 0
+        tries = 0
 
         async def replay(ownership: Ownership) -> None:
             nonlocal tries
@@ -113,7 +110,7 @@ class MetricsReplay:
                 streams.partition: _RedisStore(
                     self._redis,
                     streams,
-                    options.state.of_partition(streams.partition, split=options.split),
+                    self._options.of_partition(streams.partition, split=self._split),
                     ownership.tokens[streams.partition],
                 )
                 for streams in ownership.streams
@@ -121,8 +118,7 @@ class MetricsReplay:
             await self._session.run(stores, ownership.stop, show, ownership.check)
 
         leases = [
-            Lease(self._redis, streams, holder=process_name(), lease_s=options.lease_s)
-            for streams in self._layout.all()
+            Lease(self._redis, streams, holder=process_name(), lease_s=self._lease_s) for streams in self._layout.all()
         ]
         refusal = ConfigurationError(
             "another process replays into this workspace: wait for its end, or give --workspace another name"

@@ -133,14 +133,13 @@ class PartitionReplay:
     @contextmanager
     def _countable(self) -> Iterator[None]:
         try:
-            with countable(self._taken_entries):
+            with countable(
+                lambda: TakenEntries(metrics=self._taken, last=self._last, waited=tuple(self._feedback.joiner.waited))
+            ):
                 yield
         except StepFailedError as failed:
             self._halving.failed(failed.taken, failed.error)
             raise
-
-    def _taken_entries(self) -> TakenEntries:
-        return TakenEntries(metrics=self._taken, last=self._last, waited=tuple(self._feedback.joiner.waited))
 
     def _count(self, name: str, count: int = 1) -> None:
         self._taken, self._last = self._taken + count, name
@@ -189,7 +188,7 @@ class PartitionReplay:
         # The population is the selected part, not the recorded one.
         table = table.drop_columns(["population_size"])
         self._later_gold = []
-        for row, entry in self._feedback_and_its_rows(table, feedback):
+        for row, entry in self._merge_feedback(table, feedback):
             self._row = row
             if entry is None:
                 self._join_row(table.slice(row, 1))
@@ -206,16 +205,16 @@ class PartitionReplay:
         self.at = self.at._replace(metrics=last)
         self._newest_ms = max(self._newest_ms, order(last)[0])
 
-    def _feedback_and_its_rows(
+    def _merge_feedback(
         self, table: Any, feedback: Sequence[RecordedEntry]
     ) -> Iterator[tuple[int, RecordedEntry | None]]:
         if self._feedback.idle:
             return iter(())
         rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
-        concerned = [(row, None) for row, of in enumerate(rows) if self._feedback.concerns(*of)]
+        concerned = [(row, None) for row, identity in enumerate(rows) if self._feedback.concerns(*identity)]
         orders = list(zip(table["entry_ms"].to_pylist(), table["entry_number"].to_pylist(), strict=True))
-        given = [(bisect_right(orders, entry.order), entry) for entry in feedback]
-        return heapq.merge(given, concerned, key=lambda found: found[0])
+        placed = [(bisect_right(orders, entry.order), entry) for entry in feedback]
+        return heapq.merge(placed, concerned, key=lambda row_and_entry: row_and_entry[0])
 
     def _join_row(self, row: Any) -> None:
         from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
@@ -259,14 +258,16 @@ class PartitionReplay:
         """
         self._feedback.joiner.expire(self._newest_ms)
         with self._countable():
-            self._set_population_sizes()
+            rows, new = self._state.rows, self._state.keys[len(self._sizes) :]
+            self._sizes += [self._size_of(key) for key in new]
+            rows.population[: len(self._sizes)] = self._sizes
             changes = self._state.take_changes()
-        rows, gone = self._feedback.take_changes()
+        stored, gone = self._feedback.take_changes()
         step = Step(
             before=self._steps,
             position=self.at.metrics,
             feedback_position=self.at.feedback,
-            rows={**changes.rows, **rows, CheckpointField.REPLAY_COUNTS: self.counts.encode()},
+            rows={**changes.rows, **stored, CheckpointField.REPLAY_COUNTS: self.counts.encode()},
             gone=[*changes.gone, *gone],
             alerts=changes.alerts,
             closed=changes.closed,
@@ -277,9 +278,3 @@ class PartitionReplay:
         if self._taken:  # in a commit without entries the entry to reject is still to come
             self._refused, self._feedback.joiner.culprits = set(), {}
         self._taken = 0
-
-    def _set_population_sizes(self) -> None:
-        rows = self._state.rows
-        new = self._state.keys[len(self._sizes) :]
-        self._sizes += [self._size_of(key) for key in new]
-        rows.population[: len(self._sizes)] = self._sizes

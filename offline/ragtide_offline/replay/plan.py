@@ -113,16 +113,18 @@ class ReplayPlan:
             **self.selection.as_options(),
             "rules": [json.loads(rule.definition) for rule in self.rules],
             "budget": settings.budget.model_dump(mode="json"),
-            **{name: _plain(getattr(settings, name)) for name in _KEPT},
         }
+        for name in _KEPT:
+            value = getattr(settings, name)
+            options[name] = list(value) if isinstance(value, tuple) else value
         if self.relabel:
             options |= {name: getattr(settings, name) for name in _LABELING}
             options["judge_model"] = settings.judge.model
             if settings.evaluators and "labeler" not in self.labeling and not self.criteria:
                 options["labeler"] = None
                 options["evaluators"] = [
-                    each.model_dump(mode="json", include=_OF_EVALUATOR, exclude_none=True)
-                    for each in settings.evaluators
+                    evaluator.model_dump(mode="json", include=_OF_EVALUATOR, exclude_none=True)
+                    for evaluator in settings.evaluators
                 ]
             options |= self.labeling
             if self.criteria:
@@ -146,10 +148,6 @@ class ReplayPlan:
             raise ConfigurationError(
                 f"--workspace {self.run!r} is not a name: use 1 to 48 letters, digits, _ and -"
             ) from None
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
@@ -226,8 +224,8 @@ def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
         # A replay that waits or is complete must not raise a pipeline health alert.
         "stall": StallSettings.none(),
     }
-    given = {name: getattr(stored, name) for name in _LABELING}
-    changes |= {name: value for name, value in given.items() if value is not None}
+    labeling = {name: getattr(stored, name) for name in _LABELING}
+    changes |= {name: value for name, value in labeling.items() if value is not None}
     if stored.labeler is not None:
         changes["evaluators"] = ()
     if "judge_model" in stored.model_fields_set:

@@ -54,31 +54,28 @@ class RecordedInteractions:
 
     def after(self, position: str | None) -> Iterator[ReplayedInteraction]:
         """Yield the items after a position, or all items. Memory holds all feedback."""
-        given: defaultdict[str, list[Feedback]] = defaultdict(list)
+        feedback_of: defaultdict[str, list[Feedback]] = defaultdict(list)
         for entry in self._entries(EntryKind.FEEDBACK):
             feedback = cast("Feedback", entry.model)
-            given[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
+            feedback_of[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
         last = None if position is None else _order(position)
         for at, interaction in self._with_sessions():
             if last is None or _order(at) > last:
                 digest = interaction_digest(interaction.pipeline, interaction.interaction_id)
-                yield ReplayedInteraction(at, interaction, tuple(given.get(digest, ())))
+                yield ReplayedInteraction(at, interaction, tuple(feedback_of.get(digest, ())))
 
     def _with_sessions(self) -> Iterator[tuple[str, RagInteraction]]:
         collected, at = CollectedSessions(self._criteria, self._quiet_s), ""
-        for at, interaction in self._selected_interactions():
-            collected.add(interaction)
-            yield at, interaction
-        # The position of a session is that of the last interaction with a number, so it is after all of them.
-        for number, session in enumerate(collected.sessions()):
-            yield f"{at}-{number}", session
-
-    def _selected_interactions(self) -> Iterator[tuple[str, RagInteraction]]:
         partitions = [self._entries(EntryKind.INTERACTIONS, partition) for partition in self._recording.partitions]
         for entry in heapq.merge(*partitions, key=lambda entry: (entry.order, entry.partition)):
             interaction = cast("RagInteraction", entry.model)
             if self._selection.takes(interaction):
-                yield f"{entry.entry_id}-{entry.partition}", interaction
+                at = f"{entry.entry_id}-{entry.partition}"
+                collected.add(interaction)
+                yield at, interaction
+        # The position of a session is that of the last interaction with a number, so it is after all of them.
+        for number, session in enumerate(collected.sessions()):
+            yield f"{at}-{number}", session
 
     def _entries(self, kind: EntryKind, partition: int | None = None) -> Iterator[RecordedEntry]:
         return self._recording.entries(
@@ -159,7 +156,7 @@ class ReplayPublisher:
             )
             for item in items
         ]
-        feedback = [given for item in items for given in item.feedback]
+        feedback = [entry for item in items for entry in item.feedback]
         last = items[-1].position
         call = publish_replay(self._streams, (self._position, last), interactions, feedback, dedupe_ms=self._window_ms)
         if not await run_script(self._redis, call):
@@ -187,9 +184,6 @@ def publish_replay(
     arguments: list[Argument] = [*positions, dedupe_ms, len(identities)]
     for identity, interaction in zip(identities, interactions, strict=True):
         arguments += [known_digest(*identity), interaction.encode()]
-    arguments += [given.encode() for given in feedback]
-    return ScriptCall(PUBLISH, (streams.replay, streams.interactions, streams.feedback, *owners), arguments, _is_there)
-
-
-def _is_there(reply: int | None) -> bool:
-    return reply is not None
+    arguments += [entry.encode() for entry in feedback]
+    keys = (streams.replay, streams.interactions, streams.feedback, *owners)
+    return ScriptCall(PUBLISH, keys, arguments, lambda reply: reply is not None)

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from time import monotonic
 from typing import Final, cast
 
@@ -91,16 +91,18 @@ class LabelingCounter:
         streams, progress = self._streams, self.progress
         while True:
             positions = {streams.metrics: progress.metrics, streams.dead_letters: progress.dead_letters}
-            found = await read_after(self._redis, positions, count=AT_ONCE, block_ms=None)
-            for stream, entries in found:
+            reply = await read_after(self._redis, positions, count=AT_ONCE, block_ms=None)
+            for stream, entries in reply:
                 for entry in entries:
                     if stream == streams.metrics:
                         _count_event(progress, MetricEvent.decode(entry.fields[DATA_FIELD]))
                         progress.metrics = entry.entry_id
                     else:
-                        _count_dead_letter(progress, DeadLetter.decode(entry.fields[DATA_FIELD]), streams)
+                        dead_letter = DeadLetter.decode(entry.fields[DATA_FIELD])
+                        progress.reasons[dead_letter.reason] += 1
+                        progress.dead += dead_letter.stream == streams.interactions
                         progress.dead_letters = entry.entry_id
-            if not found:
+            if not reply:
                 return progress
             # Store the counts, then release the entries: after a crash in between the entries are still there.
             await self._redis.hset(streams.replay, ReplayField.PROGRESS, progress.model_dump_json())
@@ -116,12 +118,6 @@ def _count_event(progress: LabelingProgress, event: MetricEvent) -> None:
     progress.completion_tokens += event.completion_tokens
     progress.cost_usd += event.cost_usd
     progress.cache_hits += event.counters.get("cache_hits", 0)
-
-
-def _count_dead_letter(progress: LabelingProgress, dead_letter: DeadLetter, streams: Streams) -> None:
-    progress.reasons[dead_letter.reason] += 1
-    if dead_letter.stream == streams.interactions:
-        progress.dead += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +217,12 @@ class Relabeling:
             if not waiting and not exhausted:
                 waiting = await asyncio.to_thread(lambda: list(islice(items, BATCH)))
                 exhausted = not waiting
-            due = _due(waiting[: min(room, BATCH)], pace)
+            due = list(
+                takewhile(
+                    lambda item: pace.wait_s(item.interaction.occurred_at, monotonic()) <= 0,
+                    waiting[: min(room, BATCH)],
+                )
+            )
             if due:
                 await publisher.publish(due)
                 waiting = waiting[len(due) :]
@@ -241,11 +242,11 @@ class Relabeling:
         if not labeling.labeled:
             self._over_cost = limit <= 0
             return 0 if self._over_cost else max(PROBES - out, 0)
-        each = labeling.cost_usd / labeling.labeled
-        self._over_cost = each > 0 and labeling.cost_usd + (out + 1) * each > limit
+        mean_usd = labeling.cost_usd / labeling.labeled
+        self._over_cost = mean_usd > 0 and labeling.cost_usd + (out + 1) * mean_usd > limit
         if self._over_cost:
             return 0
-        affordable = LEAD if each == 0 else int((limit - labeling.cost_usd) / each)
+        affordable = LEAD if mean_usd == 0 else int((limit - labeling.cost_usd) / mean_usd)
         # Publish no more than are labeled already: the mean cost of a few interactions may be far off.
         return max(min(LEAD, affordable, max(labeling.labeled, PROBES)) - out, 0)
 
@@ -255,12 +256,3 @@ class Relabeling:
         stored = cast("list[bytes | None]", await redis.hmget(streams.checkpoint, fields))
         ends = [await last_id(redis, streams.metrics), await last_id(redis, streams.feedback)]
         return all(end_ == "0-0" or (at or b"").decode() == end_ for at, end_ in zip(stored, ends, strict=True))
-
-
-def _due(items: list[ReplayedInteraction], pace: ReplayPace) -> list[ReplayedInteraction]:
-    due = []
-    for item in items:
-        if pace.wait_s(item.interaction.occurred_at, monotonic()) > 0:
-            break
-        due.append(item)
-    return due

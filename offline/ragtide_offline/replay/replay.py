@@ -21,7 +21,7 @@ from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Workspace
 
 from .counting import count_selected
-from .metrics_replay import MetricsReplay, ReplayOptions
+from .metrics_replay import MetricsReplay
 from .plan import ReplayPlan, begin, check_cost_limit, settings_of_replay
 from .publishing import RecordedInteractions
 from .relabeling import Relabeling, RelabelProgress
@@ -66,13 +66,6 @@ class WorkspaceReplay:
         settings, plan, workspace = self.settings, self.plan, self.workspace
         # The partitions share the budget of false alarms, as in a live deployment.
         shared = settings.model_copy(update={"alerts": plan.rules, "partitions": workspace.partitions})
-        options = ReplayOptions(
-            state=state_options(shared),
-            split=bool(workspace.splits),
-            lease_s=settings.lease_s,
-            feedback_window_s=settings.feedback_window_s,
-            speed=speed,
-        )
         prefix = settings_of_workspace(settings, workspace).prefix
         replaying = MetricsReplay(
             self.redis,
@@ -80,7 +73,11 @@ class WorkspaceReplay:
             plan.recording,
             selection=plan.selection,
             counted=counted,
-            options=options,
+            options=state_options(shared),
+            split=bool(workspace.splits),
+            lease_s=settings.lease_s,
+            feedback_window_s=settings.feedback_window_s,
+            speed=speed,
         )
         await replaying.run(stop, show)
         return replaying.counts()

@@ -54,27 +54,28 @@ async def restore_lost(redis: Redis, settings: Settings, recording: Recording, s
     interactions, feedback = InteractionRoute.of(settings), FeedbackRoute(settings.layout)
     lost = [entry.model for kind in (EntryKind.INTERACTIONS, EntryKind.FEEDBACK) for entry in recording.lost(kind)]
     waiting = [interactions.command(model) for model in lost if isinstance(model, RagInteraction)]
-    given = [feedback.command(model) for model in lost if isinstance(model, Feedback)]
-    found = await _publish(redis, interactions, waiting, stop)
+    answers = [feedback.command(model) for model in lost if isinstance(model, Feedback)]
+    published = await _publish(redis, interactions, waiting, stop)
     # Feedback comes after its interaction, for which it waits.
-    answered = await _publish(redis, feedback, given, stop) if len(found) == len(waiting) else []
-    added = sum(publication.added for publication in found)
-    return Restored(added, len(found) - added, len(answered), len(waiting) - len(found) + len(given) - len(answered))
+    answered = await _publish(redis, feedback, answers, stop) if len(published) == len(waiting) else []
+    added = sum(publication.added for publication in published)
+    left = len(waiting) - len(published) + len(answers) - len(answered)
+    return Restored(added, len(published) - added, len(answered), left)
 
 
 async def _publish(
     redis: Redis, route: InteractionRoute | FeedbackRoute, commands: list[PublishCommand], stop: asyncio.Event
 ) -> list[Publication]:
-    found: list[Publication] = []
+    publications: list[Publication] = []
     pause = Backoff()
     while commands and not stop.is_set():
         batch, commands = commands[:BATCH], commands[BATCH:]
         outcomes = await publish_commands(redis, route, batch)
-        found += [outcome for outcome in outcomes if outcome is not None]
+        publications += [outcome for outcome in outcomes if outcome is not None]
         full = [command for command, outcome in zip(batch, outcomes, strict=True) if outcome is None]
         commands = full + commands
         if full and await sleep_or_stop(stop, pause.pause_s()):
             break
         if not full:
             pause.succeeded()
-    return found
+    return publications

@@ -48,44 +48,40 @@ class ReplayResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as values that JSON can hold, without the evidence."""
-        found = {
+        fields = {
             **self.counts,
             "seconds": self.seconds,
             "rules": {name: alerts.as_dict() for name, alerts in self.rules.items()},
             "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
         }
         if self.estimates is not None:
-            found["estimates"] = [estimate.model_dump(mode="json") for estimate in self.estimates]
-        return found
+            fields["estimates"] = [estimate.model_dump(mode="json") for estimate in self.estimates]
+        return fields
 
 
 def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
     """Return the number of alerts that each rule raised in production, within a selection."""
+    values = [f"{name}={value}" for name, value in selection.segments]
     fired: dict[str, Alert] = {}
     for entry in recording.entries(EntryKind.ALERTS, pipelines=selection.pipelines):
         alert = cast("Alert", entry.model)
-        if alert.status == "firing" and alert.kind not in _NOT_OF_RULES and _is_selected(alert, selection):
+        of_rule = alert.status == "firing" and alert.kind not in _NOT_OF_RULES
+        selected = selection.takes_time(alert.fired_at) and (not values or alert.segment in {None, *values})
+        if of_rule and selected:
             fired[alert.alert_id] = alert
     return Counter(alert.rule for alert in fired.values())
 
 
-def _is_selected(alert: Alert, selection: Selection) -> bool:
-    if not selection.takes_time(alert.fired_at):
-        return False
-    values = [f"{name}={value}" for name, value in selection.segments]
-    return not values or alert.segment is None or alert.segment in values
-
-
 def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Counter[str]) -> dict[str, RuleAlerts]:
     """Return the alerts by rule: first the rules of the replay, then other rules of production."""
-    found: defaultdict[str, RuleAlerts] = defaultdict(RuleAlerts)
+    alerts_of: defaultdict[str, RuleAlerts] = defaultdict(RuleAlerts)
     for rule in rules:
-        found[rule.name].production = 0
+        alerts_of[rule.name].production = 0
     for alert in alerts:
-        found[alert.rule].replay.append(alert)
+        alerts_of[alert.rule].replay.append(alert)
     for name, count in production.items():
-        found[name].production = count
-    return dict(found)
+        alerts_of[name].production = count
+    return dict(alerts_of)
 
 
 def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iterator[str]:

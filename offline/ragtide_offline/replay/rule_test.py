@@ -97,7 +97,7 @@ class RuleTest:
         stores = self._stores()
         curves: dict[int, EvidenceCurve] = {}
         if self._followed is not None:
-            total = self._total_of(self._followed)
+            total = self._count_followed(self._followed)
             curves = {
                 partition: EvidenceCurve(self._followed, total, store.alerts) for partition, store in stores.items()
             }
@@ -143,7 +143,7 @@ class RuleTest:
             for streams in Layout(self._settings.prefix, count, splits).all()
         }
 
-    def _total_of(self, followed: FollowedRule) -> int:
+    def _count_followed(self, followed: FollowedRule) -> int:
         since = max(filter(None, (followed.start, self._selection.since)))
         until = min(filter(None, (followed.end, self._selection.until)))
         part = replace(self._selection, since=since, until=until)

@@ -65,17 +65,17 @@ class Selection:
 
     def as_options(self) -> dict[str, str]:
         """Return the selection as texts, to be stored with a workspace."""
-        found = {}
+        options = {}
         if self.since is not None:
-            found["since"] = self.since.isoformat()
+            options["since"] = self.since.isoformat()
         if self.until is not None:
-            found["until"] = self.until.isoformat()
+            options["until"] = self.until.isoformat()
         if self.pipelines is not None:
-            found["pipelines"] = ", ".join(sorted(self.pipelines))
+            options["pipelines"] = ", ".join(sorted(self.pipelines))
         if self.segments:
             # Not `segments`: that is the setting.
-            found["segment"] = ", ".join(sorted(f"{name}={value}" for name, value in self.segments))
-        return found
+            options["segment"] = ", ".join(sorted(f"{name}={value}" for name, value in self.segments))
+        return options
 
 
 def selection(
@@ -114,12 +114,12 @@ def _time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(
             f"{option} {text!r} is not a time: give a date or a time such as 2026-11-01 or 2026-11-01T12:00:00Z"
         ) from None
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC)
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 class NothingSelectedError(ConfigurationError):

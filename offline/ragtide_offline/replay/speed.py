@@ -22,10 +22,10 @@ def speed(text: str) -> float | None:
         return None
     if text == "original":
         return 1.0
-    found = _TIMES.fullmatch(text)
-    if found is None or float(found[1]) == 0:
+    match = _TIMES.fullmatch(text)
+    if match is None or float(match[1]) == 0:
         raise ConfigurationError(f"--speed {text!r} is unknown: use original, max, or how many times faster, as in 10x")
-    return float(found[1])
+    return float(match[1])
 
 
 class ReplayPace:

@@ -77,13 +77,13 @@ def _metric_versions(table: Any) -> frozenset[MetricVersion]:
     names = set(_scores(table, "scores"))
     names |= {name for absent in _column(table, "absent", _NAMES).to_pylist() for name, _ in absent or ()}
     texts = pc.unique(_column(table, "declared", pa.string()).cast(pa.string())).to_pylist()
-    found: set[MetricVersion] = {
+    versions: set[MetricVersion] = {
         (name, MetricDeclaration.model_validate(fields).version)
         for text in texts
         if text is not None
         for name, fields in from_json(text).items()
     }
-    return frozenset({*found, *((name, None) for name in names - {name for name, _ in found})})
+    return frozenset({*versions, *((name, None) for name in names - {name for name, _ in versions})})
 
 
 def _scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
@@ -101,8 +101,8 @@ def _scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | Non
 
 def _count_groups(named: dict[str, Any], segments: Any) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
     keys = [*named, " segment"]
-    found = pa.table({**named, " segment": segments}).group_by(keys).aggregate([([], "count_all")])
-    columns = [found[name].to_pylist() for name in (*keys, "count_all")]
+    counts = pa.table({**named, " segment": segments}).group_by(keys).aggregate([([], "count_all")])
+    columns = [counts[name].to_pylist() for name in (*keys, "count_all")]
     for *values, segment, count in zip(*columns, strict=True):
         yield tuple(values), segment, count
 
@@ -153,8 +153,8 @@ class _TableSource:
     def covariate(self, name: str) -> NDArray[Any]:
         """Return a covariate of each event, or the values of a segment."""
         if name.startswith(SEGMENT_COVARIATE):
-            found = pc.map_lookup(self._segments, name.removeprefix(SEGMENT_COVARIATE), "first")
-            return np.array(found.to_pylist(), dtype=object)
+            values = pc.map_lookup(self._segments, name.removeprefix(SEGMENT_COVARIATE), "first")
+            return np.array(values.to_pylist(), dtype=object)
         numbers = pc.map_lookup(_column(self._table, "covariates", _NUMBERS), name, "first")
         return _numbers(pc.fill_null(numbers, np.nan))
 
@@ -165,7 +165,7 @@ class _TableSource:
             return np.repeat(cluster_codes([(BLOCKS, "")]), size)
         if by.startswith(SEGMENT):
             return cluster_codes(segment_cluster(self.segments(place), by) for place in range(size))
-        found = np.zeros(size, dtype=np.int64)
+        members = np.zeros(size, dtype=np.int64)
         for field in FIELDS[by]:
             column = _column(self._table, field, pa.string())
             encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -173,8 +173,8 @@ class _TableSource:
             places = _codes(column)
             if field == OF_ANSWERS:
                 places[_numbers(pc.is_valid(_column(self._table, "unit", pa.string())))] = 0
-            found = np.where(found == BY_ITSELF, np.concatenate([[BY_ITSELF], codes])[places], found)
-        return found
+            members = np.where(members == BY_ITSELF, np.concatenate([[BY_ITSELF], codes])[places], members)
+        return members
 
 
 def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
@@ -208,13 +208,15 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
         row_wise |= ~((numbers >= 0) & (numbers <= most))
     for numbers in (sampling, inclusion):
         row_wise |= ~((numbers >= PROBABILITY_MIN) & (numbers <= 1))
+    prompts = pc.list_value_length(_column(table, "prompts", pa.list_(pa.string())))
+    has_prompts = np.asarray(_numbers(pc.fill_null(prompts, 0)) > 0, dtype=np.int64)
     return EventColumns(
         source=_TableSource(table),
         runs=combined((pipeline, run))[0],
         groups=(
             *labeler_id,
             _sets(_column(table, "absent", _NAMES), values=True),
-            _some(table, "prompts"),
+            has_prompts,
             declarations,
         ),
         segments=_sets(_column(table, "segments", _NAMES), values=True),
@@ -245,9 +247,9 @@ def _declarations(
         for name, fields in from_json(texts.dictionary[most - 1].as_py()).items()
     }
     row_wise |= (codes > 0) & (codes != most)
-    for given in scores:
-        for name in declared.keys() & given.keys():
-            row_wise |= (codes == 0) & ~np.isnan(given[name])
+    for by_metric in scores:
+        for name in declared.keys() & by_metric.keys():
+            row_wise |= (codes == 0) & ~np.isnan(by_metric[name])
     return codes, declared
 
 
@@ -267,11 +269,6 @@ def _codes(array: Any) -> Codes:
     return _numbers(pc.fill_null(encoded.indices.cast(pa.int64()), -1)) + 1
 
 
-def _some(table: Any, name: str) -> Codes:
-    lengths = pc.list_value_length(_column(table, name, pa.list_(pa.string())))
-    return np.asarray(_numbers(pc.fill_null(lengths, 0)) > 0, dtype=np.int64)
-
-
 def _microseconds(table: Any, name: str) -> NDArray[np.int64]:
     return _numbers(_column(table, name, _TIME).cast(_TIME).cast(pa.int64()))
 
@@ -282,13 +279,13 @@ def _milliseconds(microseconds: NDArray[np.int64]) -> Times:
 
 def _scores(table: Any, field: str) -> dict[str, Floats]:
     prefix = f"{field}."
-    found = {}
+    scores = {}
     for name in table.column_names:
         if name.startswith(prefix):
             column = _column(table, name, pa.float64()).cast(pa.float64())
             if column.null_count < len(column):
-                found[name.removeprefix(prefix)] = _numbers(column)
-    return found
+                scores[name.removeprefix(prefix)] = _numbers(column)
+    return scores
 
 
 def _sets(maps: Any, *, values: bool) -> Codes:
@@ -299,12 +296,12 @@ def _sets(maps: Any, *, values: bool) -> Codes:
     if values:
         items = _codes(maps.items)
         codes = codes * (int(items.max(initial=0)) + 1) + items
-    found = np.zeros(lengths.size, dtype=np.int64)
+    numbers_of_sets = np.zeros(lengths.size, dtype=np.int64)
     known = 1
     for length in np.unique(lengths[lengths > 0]).tolist():
         mine = np.flatnonzero(lengths == length)
-        each = np.sort(codes[begins[mine][:, None] + np.arange(length)], axis=1)
-        numbers, examples = combined(tuple(each.T))
-        found[mine] = known + numbers
+        members = np.sort(codes[begins[mine][:, None] + np.arange(length)], axis=1)
+        numbers, examples = combined(tuple(members.T))
+        numbers_of_sets[mine] = known + numbers
         known += examples.size
-    return found
+    return numbers_of_sets
