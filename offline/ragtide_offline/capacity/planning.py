@@ -227,8 +227,8 @@ def capacity_of(traffic: PlannedTraffic, settings: Settings, costs: UnitCosts) -
         ),
         memory=_memory(stages),
         limits=tuple(sorted(limits, key=lambda limit: -limit.used)),
-        received_bytes=stages.network(lambda stage: stage.received_bytes.of, lambda found: found.received_bytes),
-        sent_bytes=stages.network(lambda stage: stage.sent_bytes.of, lambda found: found.sent_bytes),
+        received_bytes=stages.network(lambda stage: stage.received_bytes.of, lambda stage: stage.received_bytes),
+        sent_bytes=stages.network(lambda stage: stage.sent_bytes.of, lambda stage: stage.sent_bytes),
         commits=stages.commits,
         backlog_bytes=3600 * traffic.rate * costs.stored.interaction.of(*stages.texts),
         partitions=settings.partitions,
@@ -311,7 +311,7 @@ def _limits(stages: _Stages, idle: float, aggregators: float, redis: float) -> l
     # The hash of its name puts a pipeline into one partition, unless it is split.
     spread = settings.partitions if settings.splits else min(settings.partitions, traffic.pipelines)
     more = "set more partitions" if spread == settings.partitions else "split the pipelines over the partitions"
-    found = [
+    limits = [
         CapacityLimit(
             "one Redis server", redis / UTILIZATION, "its thread falls behind: use a Cluster with more masters"
         ),
@@ -334,14 +334,14 @@ def _limits(stages: _Stages, idle: float, aggregators: float, redis: float) -> l
     ]
     if settings.history.enabled:
         used = stages.costs.keys * traffic.pipelines / settings.partitions / settings.history.series_max
-        found.append(
+        limits.append(
             CapacityLimit(
                 "history of a partition",
                 used,
                 "further pipelines have no history: set more partitions, or raise history.series_max",
             )
         )
-    return found
+    return limits
 
 
 def _memory(stages: _Stages) -> dict[str, float]:

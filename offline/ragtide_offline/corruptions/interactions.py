@@ -71,10 +71,10 @@ def spoil(
     """
     clean = without_own_sentences(interaction)
     other = _drawn_other(clean, others, random_of(interaction.interaction_id, f"other of {corruption.name}", seed))
-    found = corruption.corrupt(clean, other, random_of(interaction.interaction_id, corruption.name, seed))
-    if found is None or (found.response, found.documents) == (clean.response, clean.documents):
+    spoilt = corruption.corrupt(clean, other, random_of(interaction.interaction_id, corruption.name, seed))
+    if spoilt is None or (spoilt.response, spoilt.documents) == (clean.response, clean.documents):
         return None
-    return found.model_copy(update={"interaction_id": f"{interaction.interaction_id[:200]}~{corruption.name}"})
+    return spoilt.model_copy(update={"interaction_id": f"{interaction.interaction_id[:200]}~{corruption.name}"})
 
 
 def random_of(interaction_id: str, corruption: str, seed: int) -> Random:
@@ -164,7 +164,7 @@ def _wrong_answer(interaction: RagInteraction, other: RagInteraction | None, _: 
 def _foreign_sentence(interaction: RagInteraction, other: RagInteraction | None, rng: Random) -> RagInteraction | None:
     if other is None:
         return None
-    sentences = [found.plain for found in locate_sentences(other.response, answer=True)]
+    sentences = [sentence.plain for sentence in locate_sentences(other.response, answer=True)]
     if not sentences:
         sentences = [sentence for document in other.documents for sentence in split_sentences(document.text)]
     if not sentences:
@@ -182,11 +182,11 @@ def _changed_unit_or_date(interaction: RagInteraction, _: RagInteraction | None,
 
 def _negation(interaction: RagInteraction, _: RagInteraction | None, __: Random) -> RagInteraction | None:
     text, parts, at, count = interaction.response, [], 0, 0
-    for found in locate_sentences(text, answer=True):
-        opposite = negate(text[found.start : found.end])
+    for sentence in locate_sentences(text, answer=True):
+        opposite = negate(text[sentence.start : sentence.end])
         if opposite is not None:
-            parts += [text[at : found.start], opposite]
-            at, count = found.end, count + 1
+            parts += [text[at : sentence.start], opposite]
+            at, count = sentence.end, count + 1
     return _with_response(interaction, "".join([*parts, text[at:]]) if count else None)
 
 
@@ -279,8 +279,8 @@ _ENGLISH: Final = "en"
 
 
 def _language(interaction: RagInteraction) -> str:
-    found = language_of(interaction.response, context=[interaction.question])
-    return found if found in _REFUSALS else _ENGLISH
+    language = language_of(interaction.response, context=[interaction.question])
+    return language if language in _REFUSALS else _ENGLISH
 
 
 def _general_knowledge(interaction: RagInteraction, _: RagInteraction | None, rng: Random) -> RagInteraction | None:
@@ -305,12 +305,12 @@ def _repeated_answer(interaction: RagInteraction, _: RagInteraction | None, __: 
     text = f"{interaction.response.rstrip()}\n\n{interaction.response.strip()}"
     if len(text) > RESPONSE_MAX_CHARS:
         return None
-    found = _with_response(interaction, text)
-    if found is None:
+    repeated = _with_response(interaction, text)
+    if repeated is None:
         return None
     # Only then each share of its sentences is what it was.
-    once, twice = cut(interaction), cut(found)
-    return found if [*twice.response] == [*once.response, *once.response] and twice.refuses == once.refuses else None
+    once, twice = cut(interaction), cut(repeated)
+    return repeated if [*twice.response] == [*once.response, *once.response] and twice.refuses == once.refuses else None
 
 
 def _html(interaction: RagInteraction, _: RagInteraction | None, __: Random) -> RagInteraction | None:
@@ -336,7 +336,7 @@ def _table() -> Mapping[str, Corruption]:
         worse: dict[str, Expected] = dict.fromkeys(metrics, "worse")
         return MappingProxyType({**worse, **dict.fromkeys(same, "same")})
 
-    found = (
+    corruptions = (
         Corruption(
             "broken retriever",
             "documents of another question, and the answer taken from them",
@@ -448,7 +448,7 @@ def _table() -> Mapping[str, Corruption]:
             _html,
         ),
     )
-    return MappingProxyType({corruption.name: corruption for corruption in found})
+    return MappingProxyType({corruption.name: corruption for corruption in corruptions})
 
 
 CORRUPTIONS: Final = _table()

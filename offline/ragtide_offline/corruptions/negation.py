@@ -118,46 +118,46 @@ def negate(text: str) -> str | None:
 
 
 def _once(pattern: re.Pattern[str], change: Callable[[re.Match[str]], str], text: str) -> str | None:
-    found = pattern.search(text)
-    return None if found is None else text[: found.start()] + change(found) + text[found.end() :]
+    match = pattern.search(text)
+    return None if match is None else text[: match.start()] + change(match) + text[match.end() :]
 
 
-def _affirm(found: re.Match[str]) -> str:
-    if found["do"]:
-        return _HAVE[found["do"].lower()]
-    if found["aux"]:
-        return found["aux"]
-    if found["be"]:
-        return found["be"]
-    word = found["word"].lower().replace("’", "'")
-    return _capital(_NEGATED[word], found[0])
+def _affirm(match: re.Match[str]) -> str:
+    if match["do"]:
+        return _HAVE[match["do"].lower()]
+    if match["aux"]:
+        return match["aux"]
+    if match["be"]:
+        return match["be"]
+    word = match["word"].lower().replace("’", "'")
+    return _capital(_NEGATED[word], match[0])
 
 
-def _deny(found: re.Match[str]) -> str:
-    if found["cannot"]:
-        return _capital("cannot", found[0])
-    if found["own"]:
-        return f"{_DO[found['own'].lower()]} not have"
-    if found["verb"]:
-        return f"{_capital('never', found[0])} {found['verb']}"
-    return f"{found[0]} not"
+def _deny(match: re.Match[str]) -> str:
+    if match["cannot"]:
+        return _capital("cannot", match[0])
+    if match["own"]:
+        return f"{_DO[match['own'].lower()]} not have"
+    if match["verb"]:
+        return f"{_capital('never', match[0])} {match['verb']}"
+    return f"{match[0]} not"
 
 
-def _affirm_russian(found: re.Match[str]) -> str:
+def _affirm_russian(match: re.Match[str]) -> str:
     for name, word in (("none", "есть "), ("may", "можно "), ("impossible", "возможно "), ("without", "с ")):
-        if found[name]:
-            return _capital(word, found[0]) if found[0].endswith(" ") else _capital(word.rstrip(), found[0])
-    return "всегда " if found["never"] else ""
+        if match[name]:
+            return _capital(word, match[0]) if match[0].endswith(" ") else _capital(word.rstrip(), match[0])
+    return "всегда " if match["never"] else ""
 
 
-def _deny_russian(found: re.Match[str]) -> str:
-    if found["may"]:
-        return _capital("нельзя", found[0])
-    if found["possible"]:
-        return _capital("невозможно", found[0])
-    if found["dash"]:
-        return f"{found[0]}не "
-    return _capital(f"не {found[0].lower()}", found[0]) if found[0][0].isupper() else f"не {found[0]}"
+def _deny_russian(match: re.Match[str]) -> str:
+    if match["may"]:
+        return _capital("нельзя", match[0])
+    if match["possible"]:
+        return _capital("невозможно", match[0])
+    if match["dash"]:
+        return f"{match[0]}не "
+    return _capital(f"не {match[0].lower()}", match[0]) if match[0][0].isupper() else f"не {match[0]}"
 
 
 def _capital(word: str, like: str) -> str:

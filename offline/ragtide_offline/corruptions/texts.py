@@ -92,11 +92,11 @@ _CURRENCIES: Final = ("$", "€", "£", "¥")
 
 
 def _groups(*families: Sequence[Sequence[str]]) -> dict[str, Sequence[str]]:
-    found: dict[str, Sequence[str]] = {}
+    groups: dict[str, Sequence[str]] = {}
     for group in chain(*families):
         for word in group:
-            found.setdefault(word.lower(), group)
-    return found
+            groups.setdefault(word.lower(), group)
+    return groups
 
 
 _COUNTED: Final = _groups(_NUMBER_WORDS)
@@ -128,13 +128,13 @@ def change_numbers(text: str, rng: Random) -> str | None:
     >>> change_numbers("Built in 1889 [1], for 10,000 visitors of COVID-19 times.", Random(1))
     'Built in 1878 [1], for 34,177 visitors of COVID-19 times.'
     """
-    facts = _ITEM.sub(lambda found: "\x00" * len(found[0]), _without_citations(text))
+    facts = _ITEM.sub(lambda match: "\x00" * len(match[0]), _without_citations(text))
     known: dict[str, str] = {}
 
-    def number(found: re.Match[str]) -> str:
-        if found[0] not in known:
-            known[found[0]] = _other_number(found[0], rng)
-        return known[found[0]]
+    def number(match: re.Match[str]) -> str:
+        if match[0] not in known:
+            known[match[0]] = _other_number(match[0], rng)
+        return known[match[0]]
 
     text = _replace(text, facts, _NUMBER, number)
     facts = _replace(facts, facts, _NUMBER, number)
@@ -156,18 +156,18 @@ def changed_unit_or_date(text: str, rng: Random) -> str | None:
 
     earlier = rng.randint(1, 20)
 
-    def year(found: re.Match[str]) -> str:
-        return known.setdefault(found[0], str(int(found[0]) - earlier))
+    def year(match: re.Match[str]) -> str:
+        return known.setdefault(match[0], str(int(match[0]) - earlier))
 
-    def short(found: re.Match[str]) -> str:
-        group = _SHORT.get(found[1])
+    def short(match: re.Match[str]) -> str:
+        group = _SHORT.get(match[1])
         if group is None:
-            return found[0]
-        return found[0][: -len(found[1])] + known.setdefault(found[1], _other(found[1], group, rng))
+            return match[0]
+        return match[0][: -len(match[1])] + known.setdefault(match[1], _other(match[1], group, rng))
 
-    def currency(found: re.Match[str]) -> str:
-        sign = found[0].strip()
-        return found[0].replace(sign, known.setdefault(sign, _other(sign, _CURRENCIES, rng)))
+    def currency(match: re.Match[str]) -> str:
+        sign = match[0].strip()
+        return match[0].replace(sign, known.setdefault(sign, _other(sign, _CURRENCIES, rng)))
 
     for pattern, change in (
         (_WORD, _other_words(_DATED, known, rng)),
@@ -193,14 +193,14 @@ def names_of(texts: Iterable[str]) -> list[str]:
     """
     runs = [run for text in texts for run in _runs(text)]
     inside = {run.words[0] for run in runs if not run.starts} | {word for run in runs for word in run.words[1:]}
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for run in runs:
         words = run.words
         if run.starts and (words[0].lower() in _STARTING or (len(words) == 1 and not _is_name(words[0], inside))):
             words = words[1:]  # "In Paris" begins with a word that is no part of the name
         if any(len(word) > 1 and word not in _NAMES_OF_TIMES for word in words):
-            found.setdefault(" ".join(words))
-    return list(found)
+            names.setdefault(" ".join(words))
+    return list(names)
 
 
 def swap_entity(text: str, names: Sequence[str], rng: Random) -> str | None:
@@ -254,8 +254,8 @@ def _other_number(number: str, rng: Random) -> str:
 def _other_words(
     groups: Mapping[str, Sequence[str]], known: dict[str, str], rng: Random
 ) -> Callable[[re.Match[str]], str]:
-    def change(found: re.Match[str]) -> str:
-        word = found[0]
+    def change(match: re.Match[str]) -> str:
+        word = match[0]
         group = groups.get(word.lower())
         if group is None or (word.capitalize() in _NAMES_OF_TIMES and word[0].islower()):
             return word
@@ -273,9 +273,9 @@ def _other(word: str, group: Sequence[str], rng: Random) -> str:
 
 def _replace(text: str, facts: str, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> str:
     parts, at = [], 0
-    for found in pattern.finditer(facts):
-        parts += [text[at : found.start()], change(found)]
-        at = found.end()
+    for match in pattern.finditer(facts):
+        parts += [text[at : match.start()], change(match)]
+        at = match.end()
     return "".join([*parts, text[at:]])
 
 
@@ -304,20 +304,20 @@ class _Run(NamedTuple):
 
 
 def _runs(text: str) -> list[_Run]:
-    found: list[_Run] = []
+    runs: list[_Run] = []
     starts, end = True, -1
     for token in _TOKEN.finditer(text):
         word = token[0]
         if word[0].isupper():
-            if found and end >= 0 and text[end : token.start()] == " ":
-                found[-1].words.append(word)
+            if runs and end >= 0 and text[end : token.start()] == " ":
+                runs[-1].words.append(word)
             else:
-                found.append(_Run([word], starts))
+                runs.append(_Run([word], starts))
             end = token.end()
         else:
             end = -1
         starts = word in ".!?:;…\n" or (starts and not word[0].isalnum())
-    return found
+    return runs
 
 
 def _is_name(word: str, inside: set[str]) -> bool:

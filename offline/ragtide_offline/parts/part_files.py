@@ -206,10 +206,10 @@ def missing_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int]) -> li
     """
     wanted = from_json(to_json(plan.identity))
     for path, _, _ in _parts_in(folder):
-        found = read_part(path).identity
-        differing = [name for name in wanted if found.get(name) != wanted[name]]
+        identity = read_part(path).identity
+        differing = [name for name in wanted if identity.get(name) != wanted[name]]
         if differing:
-            shown = ", ".join(f"{name} {found.get(name)!r}, now {wanted[name]!r}" for name in differing)
+            shown = ", ".join(f"{name} {identity.get(name)!r}, now {wanted[name]!r}" for name in differing)
             raise UnusablePartsError(f"{path} is of another run ({shown}): give another --output")
     return [number for number in numbers if not part_path(folder, number, plan.shards).exists()]
 
@@ -265,10 +265,10 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
 
 def _check_labeler(folder: Path, labeler: str) -> None:
     for path, _, _ in _parts_in(folder)[:1]:
-        found = read_part(path).labeler
-        if found != labeler:
+        scored_by = read_part(path).labeler
+        if scored_by != labeler:
             raise UnusablePartsError(
-                f"{path} was scored by {found}, and the labeler is {labeler} now: give another --output"
+                f"{path} was scored by {scored_by}, and the labeler is {labeler} now: give another --output"
             )
 
 
@@ -427,8 +427,8 @@ def read_part(path: Path) -> ScoredPart:
 def _parts_in(folder: Path) -> list[tuple[Path, int, int]]:
     if not folder.is_dir():
         return []
-    found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
-    return sorted(((path, int(name[1]), int(name[2])) for path, name in found if name), key=lambda part: part[1])
+    matches = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
+    return sorted(((path, int(name[1]), int(name[2])) for path, name in matches if name), key=lambda part: part[1])
 
 
 def all_parts(folder: Path) -> list[Path]:
@@ -544,10 +544,10 @@ def _by_metric(maps: Any) -> dict[str, Any]:
     keys = maps.keys.slice(begin, end - begin).dictionary_encode()
     values = np.asarray(maps.items.slice(begin, end - begin))
     rows, codes = np.repeat(np.arange(len(maps)), np.diff(offsets)), np.asarray(keys.indices)
-    found = {}
+    columns = {}
     for code, metric in enumerate(keys.dictionary.to_pylist()):
         mine = codes == code
         column, empty = np.zeros(len(maps)), np.ones(len(maps), dtype=bool)
         column[rows[mine]], empty[rows[mine]] = values[mine], False
-        found[metric] = pa.array(column, mask=empty)
-    return found
+        columns[metric] = pa.array(column, mask=empty)
+    return columns

@@ -67,9 +67,10 @@ class _LabeledPart:
             streams, entry_id = layout[partition], f"{ms}-{number}"
             if row in self.failed:
                 place = result["row"][0].as_py()
-                (found,) = reader.between(place - 1, place)
-                assert found.interaction is not None  # noqa: S101 - for the type checker: recorded rows have one
-                payload, stream = user_ids.with_pseudonym(found.interaction).encode(), streams.interactions
+                (recorded_row,) = reader.between(place - 1, place)
+                interaction = recorded_row.interaction
+                assert interaction is not None  # noqa: S101 - for the type checker: recorded rows have one
+                payload, stream = user_ids.with_pseudonym(interaction).encode(), streams.interactions
                 reason, detail = _reason_of(result["problem"][0].as_py())
             else:
                 (entry,) = entries_of(EntryKind.METRICS, _as_recorded(result))
@@ -88,7 +89,7 @@ class _LabeledPart:
 def _as_recorded(table: Any) -> Any:
     places = pc.split_pattern(table["file"].cast(pa.string()).combine_chunks(), "-").flatten().to_numpy(False)
     ms, numbers, partitions = places.reshape(-1, 3).T
-    found = recorded(table.drop_columns(["file"]))
+    rows = recorded(table.drop_columns(["file"]))
     columns = {
         "entry_id": pa.array([f"{first}-{second}" for first, second in zip(ms, numbers, strict=True)], pa.string()),
         "entry_ms": pa.array(ms.astype(np.uint64)),
@@ -96,10 +97,10 @@ def _as_recorded(table: Any) -> Any:
         "partition": pa.array(partitions.astype(np.int32)),
     }
     for name, column in columns.items():
-        if name in found.column_names:
-            found = found.drop_columns([name])
-        found = found.append_column(name, column)
-    return found
+        if name in rows.column_names:
+            rows = rows.drop_columns([name])
+        rows = rows.append_column(name, column)
+    return rows
 
 
 def _place(text: str) -> Place:
@@ -257,13 +258,13 @@ class _PartRows(NamedTuple):
             table = file.read(columns=list(_READ))
         names = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
         sent, answered = (pc.sum(table[name]).as_py() or 0 for name in ("prompt_tokens", "completion_tokens"))
-        counters = [dict(found or ()) for found in table["counters"].to_pylist()]
+        counters = [dict(counts or ()) for counts in table["counters"].to_pylist()]
         return cls(
             list(names),
             table["file"].cast(pa.string()).to_pylist(),
             table["problem"].to_pylist(),
             (sent, answered),
-            sum(found.get("cache_hits", 0) for found in counters),
+            sum(counts.get("cache_hits", 0) for counts in counters),
         )
 
     @property
@@ -286,15 +287,15 @@ def _number(name: tuple[str, str]) -> int:
 def _repeated(paths: Sequence[Path], digests: Sequence[NDArray[np.uint64]]) -> list[tuple[int, ...]]:
     numbers, counts = np.unique(np.concatenate(digests), return_counts=True)
     doubtful = numbers[counts > 1]
-    found: defaultdict[tuple[str, str], list[tuple[Place, int, int]]] = defaultdict(list)
+    rows_of: defaultdict[tuple[str, str], list[tuple[Place, int, int]]] = defaultdict(list)
     for part, (path, of_part) in enumerate(zip(paths, digests, strict=True)):
         rows = np.flatnonzero(np.isin(of_part, doubtful)).tolist()
         if rows:
             names = _PartRows.of(path)
             for row in rows:
-                found[names.names[row]].append((_place(names.places[row]), part, row))
+                rows_of[names.names[row]].append((_place(names.places[row]), part, row))
     repeated: defaultdict[int, list[int]] = defaultdict(list)
-    for same in found.values():
+    for same in rows_of.values():
         for _, part, row in sorted(same)[1:]:
             repeated[part].append(row)
     return [tuple(sorted(repeated[part])) for part in range(len(paths))]

@@ -110,19 +110,19 @@ class PartsRelabeling:
         counts: dict[str, Any] = {"n": 0, "population_size": self.total, "complete": False}
         cost_usd = 0.0
         if done == self.total:
-            found = await asyncio.to_thread(relabeled, self._folder, self._plan.recording)
+            labeled = await asyncio.to_thread(relabeled, self._folder, self._plan.recording)
             layout = Layout(self._scoring.settings.prefix, workspace.partitions, workspace.splits)
-            await self._write_dead_letters(redis, found, {of.partition: of for of in layout.all()})
-            of_parts = replace(self._plan, recording=found.recording)
-            counts = await replace(replay, plan=of_parts).aggregate(found.counted, None, stop, show)
-            cost_usd, (prompt_tokens, completion_tokens) = found.cost_usd, found.tokens
+            await self._write_dead_letters(redis, labeled, {of.partition: of for of in layout.all()})
+            of_parts = replace(self._plan, recording=labeled.recording)
+            counts = await replace(replay, plan=of_parts).aggregate(labeled.counted, None, stop, show)
+            cost_usd, (prompt_tokens, completion_tokens) = labeled.cost_usd, labeled.tokens
             counts |= {
-                "population_size": self.total - found.duplicates,
-                "duplicates": found.duplicates,
-                "dead_letters": dict(found.dead_letters),
+                "population_size": self.total - labeled.duplicates,
+                "duplicates": labeled.duplicates,
+                "dead_letters": dict(labeled.dead_letters),
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion_tokens,
-                "cache_hits": found.cache_hits,
+                "cache_hits": labeled.cache_hits,
             }
         counts |= {"labeled": done, "over_cost": over_cost, "cost_usd": self._cost_usd(cost_usd)}
         return await replay.result(counts, time.monotonic() - started)
@@ -172,8 +172,8 @@ class PartsRelabeling:
         # The account adds in the order of the calls, so that its last digits are not always the same.
         return of_parts if math.isclose(spent, of_parts, rel_tol=1e-9) else max(spent, of_parts)
 
-    async def _write_dead_letters(self, redis: Redis, found: Relabeled, layout: dict[int, Streams]) -> None:
-        letters = found.letters(self._input, UserIds.of(self._scoring.settings), layout)
+    async def _write_dead_letters(self, redis: Redis, labeled: Relabeled, layout: dict[int, Streams]) -> None:
+        letters = labeled.letters(self._input, UserIds.of(self._scoring.settings), layout)
         while (letter := await asyncio.to_thread(next, letters, None)) is not None:
             streams, entry_id, content = letter
             fields: dict[Any, Any] = {DATA_FIELD: content.encode()}

@@ -44,10 +44,10 @@ def summarize_batches(results: Any, *, strategy: str = "normal", confidence: flo
     for batch in batches_of(results):
         scored = _results(pa.Table.from_batches([batch]))
         faulty = scored.filter(pc.is_valid(scored["problem"])).select(["row", "problem"]).to_pylist()
-        problems += [f"row {found['row']}: {found['problem']}" for found in faulty]
+        problems += [f"row {row['row']}: {row['problem']}" for row in faulty]
         ids = scored["interaction_id"].filter(pc.is_null(scored["problem"]))
         rejected = state.apply_columns(columns_of_results(scored))
-        problems += [f"{ids[found.place]}: {found.error.detail}" for found in rejected]
+        problems += [f"{ids[rejection.place]}: {rejection.error.detail}" for rejection in rejected]
     level = Settings.model_fields["confidence"].default if confidence is None else confidence
     return summary_of(state, strategy=strategy, confidence=level, problems=problems, ordered=False)
 
