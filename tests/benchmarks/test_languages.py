@@ -43,7 +43,7 @@ def test_every_language_with_a_sample_passes_the_bar(program: ModuleType, langua
 def test_a_language_fails_without_its_words(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragtide_consumers.labelers.local import words
 
-    monkeypatch.setattr(words, "_unspaced", lambda _: ())
+    monkeypatch.setattr(words, "_unspaced_patterns", lambda _: ())
     monkeypatch.setattr(words, "_known", {})
     rows = program.rows_of(program.SAMPLES / "zh.json")
     assert not program.passes(*program.figures_of(LocalLabeler(), rows))

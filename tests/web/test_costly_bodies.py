@@ -97,7 +97,7 @@ async def test_work_on_a_body_is_not_in_the_event_loop(
 
         monkeypatch.setattr(place, name, watched)
 
-    watch(items, "_command")
+    watch(items, "_read_batch")
     for name in ("decode_request", "fields_by_trace"):
         watch(receiver, name)
     async with http_service(redis_url) as service:
