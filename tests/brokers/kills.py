@@ -90,7 +90,7 @@ def test_every_id_is_scored_once_while_bridge_broker_and_redis_are_killed(name: 
                     # Everything that comes again must have come: the groups have nothing left.
                     broker.publish(TOPIC, [interactions(1)[0].model_copy(update={"interaction_id": "last"}).encode()])
                     wait_until(lambda: scored(redis)["last"] == 1, LIMIT_S)
-                    # What the killed bridge had not acknowledged may come after the last message.
+                    # Messages that the killed bridge had not acknowledged may come after the last one.
                     wait_until(lambda: dead_letters(binary(redis)), LIMIT_S)
                 counts = scored(redis)
                 letters = dead_letters(binary(redis))

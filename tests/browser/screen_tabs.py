@@ -145,6 +145,7 @@ async def test_a_hidden_tab_fetches_nothing_that_it_waited_to_fetch(
         await owner.commit(*adherence([0.5] * 10, first=300, pipeline="bank"))
         await expect(rows).to_have_count(2)
         await tab.clock.pause_at(await tab.evaluate("Date.now() + 5000"))
+        await tab.clock.fast_forward(5000)  # later than any fetch that was still to come
         await owner.commit(*adherence([0.5] * 10, first=400, pipeline="desk"))
         await expect(rows).to_have_count(3)  # fetched just now: the next fetch waits
         await tab.evaluate(HIDE_ON_CHANGE)

@@ -59,7 +59,7 @@ def test_a_route_gives_a_template_its_names(template: str, given: set[str | None
     assert given - taken == set()
 
 
-# What follows knows the type of a value as far as annotations state it. Of any other value it checks nothing.
+# The rest of this module reads the types of values from annotations. A value without an annotation is not checked.
 
 Types = Mapping[str, Any]
 """Annotation of each name; None for a value of unknown type."""

@@ -78,7 +78,7 @@ class ShownHeadlines:
         task = reading.task
         if task is None:
             task = reading.task = asyncio.create_task(self._read_anew(reading, name, segment))
-            # Who waits for the task raises its error; if nobody does, asyncio must not report it.
+            # A caller that waits for the task gets its error; without one asyncio must not report it.
             task.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
         reading.waiting += 1
         try:
