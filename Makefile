@@ -197,7 +197,7 @@ speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
 
 corruptions: .venv/.dev ## which failures the local labeler sees in ROWS=file (DATA names it); write benchmarks/measured/corruptions.md
-	$(BIN)/ragtide benchmark --corruptions $(ROWS) --labeler local --json > .corruptions.json
+	$(BIN)/ragtide trust figures --corruptions $(ROWS) --labeler local --json > .corruptions.json
 	$(BIN)/python benchmarks/corruptions.py .corruptions.json --data "$(DATA)" --write > benchmarks/measured/corruptions.md
 	$(BIN)/ruff format schemas/ragtide_schemas/seen_failures.py
 	rm .corruptions.json

@@ -1,6 +1,6 @@
 """Which failures a shipped labeler sees: the table of measured/corruptions.md, and the phrase beside numbers.
 
-    ragtide benchmark --corruptions ROWS.jsonl --labeler local --json > figures.json
+    ragtide trust figures --corruptions ROWS.jsonl --labeler local --json > figures.json
     python benchmarks/corruptions.py figures.json [--data "RAGBench, development rows"] [--write]
     python benchmarks/corruptions.py --scripted ROWS.jsonl [--rows 60]
 
@@ -128,7 +128,7 @@ async def scripted(path: Path, rows: int) -> str:
 def main() -> None:
     """Print the tables, and write what is seen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figures", type=Path, nargs="?", help="JSON of ragtide benchmark --corruptions")
+    parser.add_argument("figures", type=Path, nargs="?", help="JSON of ragtide trust figures --corruptions")
     parser.add_argument("--data", default="", help="name of the rows, for the page")
     parser.add_argument("--write", action="store_true", help="write seen_failures.py; then run ruff format on it")
     parser.add_argument("--scripted", type=Path, metavar="ROWS", help="file of rows for a scripted judge")

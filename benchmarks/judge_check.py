@@ -1,4 +1,4 @@
-"""The table of `ragtide benchmark check` about a scripted judge with faults, for docs/scores/trust-in-the-judge.md.
+"""The table of `ragtide judge check` about a scripted judge with faults, for docs/scores/trust-in-the-judge.md.
 
     python benchmarks/judge_check.py
 

@@ -476,7 +476,7 @@ class SentinelAnswers(AlertKind):
     names_answers = False
     first = (
         "Let people grade some answers (ragtide items annotate) before you trust the judge's numbers since the change. "
-        "ragtide benchmark baseline accepts its answers as the new baseline."
+        "ragtide judge baseline accepts its answers as the new baseline."
     )
     bad = ("rise",)
 

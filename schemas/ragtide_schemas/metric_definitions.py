@@ -652,6 +652,6 @@ def _error(
         _CAPSTONE,
         definition,
         ("gold scores",),
-        does_not_tell="Whether the scores are too high or too low: ragtide benchmark agreement shows the mean error.",
+        does_not_tell="Whether the scores are too high or too low: ragtide trust agreement shows the mean error.",
         related=related,
     )

@@ -1,4 +1,4 @@
-"""The table of `ragtide benchmark check` in the documentation is the output of its benchmark."""
+"""The table of `ragtide judge check` in the documentation is the output of its benchmark."""
 
 import importlib.util
 from pathlib import Path

@@ -324,7 +324,7 @@ class Driver:
         self.settle()
         self.ended += self.deployment.stop() + self.deployment.ended_by_themselves
         new = self.chance.choice([one for one in (1, 2, 3) if one != self.partitions])
-        done = command(self.url, "repartition", str(new), extra=self._environment())
+        done = command(self.url, "capacity", "repartition", str(new), extra=self._environment())
         assert done.returncode == 0, done.stderr
         self.partitions = new
         self.deployment = self._deploy()

@@ -48,7 +48,7 @@ TOPICS: Final = (
     Topic(r"data ?sets?", r"^dataset$", "versioned data sets|in one place"),
     Topic(r"annotation", r"^annotate$|^label$", "assigned users|configurations of your own|annotations on spans"),
     Topic(r"latency|tokens|\bcost\b", r"^answer\.(?:latency_s|cost_usd)$", "of every step|of scores, cost or latency"),
-    Topic(r"benchmark", r"^benchmark$", "public benchmarks|comes with a benchmark|its benchmark"),
+    Topic(r"benchmark", r"^trust$", "public benchmarks|comes with a benchmark|its benchmark"),
     Topic(r"\bpytest\b|unit tests?|tests of single", r"^--fail-if$", "single answers"),
     Topic(r"judges?\b", r"^judge\.model$", "on a web page|measured on|judges and code|built-in prompts"),
     Topic(r"sampling rate", r"^cascade\.", "never denied"),

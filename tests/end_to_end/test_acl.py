@@ -40,7 +40,7 @@ def test_everything_works_with_the_rights_that_the_documentation_asks_for(tmp_pa
         assert b"NOPERM" not in log.read_bytes()
         reads = (("doctor",), ("alerts",), ("items", "--sample"), ("dead-letters",), ("watch", "--once"))
         criteria = (("criteria", "add", "asks_back", *ASKS_BACK), ("criteria", "list"), ("explain", "asks_back"))
-        for arguments in (*reads, *criteria, ("criteria", "remove", "asks_back"), ("repartition", "2")):
+        for arguments in (*reads, *criteria, ("criteria", "remove", "asks_back"), ("capacity", "repartition", "2")):
             done = command(url, *arguments)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "secret" not in done.stdout + done.stderr
@@ -123,7 +123,7 @@ def test_the_page_about_redis_lists_every_command_that_a_deployment_uses(tmp_pat
                 ("criteria", "add", "asks_back", *ASKS_BACK),
                 ("criteria", "list"),
                 ("criteria", "remove", "asks_back"),
-                ("repartition", "2"),
+                ("capacity", "repartition", "2"),
             ):
                 command(server.url, *arguments)
         used = {name.removeprefix("cmdstat_").split("|")[0].upper() for name in server.client.info("commandstats")}

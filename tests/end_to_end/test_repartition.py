@@ -76,10 +76,10 @@ def test_more_and_fewer_partitions_lose_nothing_and_count_nothing_twice(
     before = shown(redis_url, two)
     assert sum(n for (_, metric, _), (n, _) in before.items() if metric == "trace.context_relevance") == 140
 
-    refused = command(redis_url, "repartition", "5", "--split", "p-3=9", extra=settings(two))
+    refused = command(redis_url, "capacity", "repartition", "5", "--split", "p-3=9", extra=settings(two))
     assert refused.returncode == 1
     assert "give it fewer parts" in refused.stderr
-    done = command(redis_url, "repartition", "5", "--split", "p-3=3", extra=settings(two))
+    done = command(redis_url, "capacity", "repartition", "5", "--split", "p-3=3", extra=settings(two))
     assert done.returncode == 0, done.stderr
     assert "RAGTIDE_PARTITIONS=5" in done.stderr
     assert shown(redis_url, five) == before
@@ -108,9 +108,10 @@ def test_more_and_fewer_partitions_lose_nothing_and_count_nothing_twice(
     assert sum(n for (_, metric, _), (n, _) in after.items() if metric == "trace.context_relevance") == 280
     assert sum(n for (_, metric, _), (n, _) in after.items() if metric == "rmse.trace.context_relevance") == 50
 
-    assert command(redis_url, "repartition", "1", extra=settings(five)).returncode == 1, "parts cannot be put together"
+    refused = command(redis_url, "capacity", "repartition", "1", extra=settings(five))
+    assert refused.returncode == 1, "parts cannot be put together"
     three = Layout("ragtide", 3, {"p-3": 3})
-    done = command(redis_url, "repartition", "3", "--split", "p-3=3", extra=settings(five))
+    done = command(redis_url, "capacity", "repartition", "3", "--split", "p-3=3", extra=settings(five))
     assert done.returncode == 0, done.stderr
     assert shown(redis_url, three) == after
     letters = [json.loads(line) for line in command(
@@ -127,12 +128,12 @@ def test_it_is_refused_while_anything_runs_or_waits(redis: Any, redis_url: str, 
     one = Layout("ragtide", 1)
     with running("aggregator", redis_url, tmp_path / "a.log"):
         wait_until(lambda: redis.exists(one.all()[0].lease))
-        done = command(redis_url, "repartition", "2")
+        done = command(redis_url, "capacity", "repartition", "2")
         assert done.returncode == 1
         assert "stop all roles and producers first" in done.stderr
     with InteractionProducer(redis_url) as producer:
         producer.publish_many(many(3))
-    done = command(redis_url, "repartition", "2")
+    done = command(redis_url, "capacity", "repartition", "2")
     assert done.returncode == 1
     assert "3 interactions that wait" in done.stderr
     assert not redis.exists(one.all()[0].repartition)
@@ -145,7 +146,7 @@ def test_one_that_was_interrupted_is_finished_before_anything_starts(
     one, two = Layout("ragtide", 1), Layout("ragtide", 2)
     run(redis, redis_url, one, tmp_path, many(40))
     before = shown(redis_url, one)
-    assert command(redis_url, "repartition", "2").returncode == 0
+    assert command(redis_url, "capacity", "repartition", "2").returncode == 0
     # As if it had died after everything was copied, before the checkpoints were in place.
     home = one.all()[0]
     for streams in two.all():
@@ -155,8 +156,8 @@ def test_one_that_was_interrupted_is_finished_before_anything_starts(
         refused = command(redis_url, *arguments, extra=settings(two))
         assert refused.returncode == 1
         assert "being repartitioned" in refused.stderr
-    other = command(redis_url, "repartition", "3")
+    other = command(redis_url, "capacity", "repartition", "3")
     assert other.returncode == 1
-    assert "ragtide repartition 2" in other.stderr
-    assert command(redis_url, "repartition", "2").returncode == 0
+    assert "ragtide capacity repartition 2" in other.stderr
+    assert command(redis_url, "capacity", "repartition", "2").returncode == 0
     assert shown(redis_url, two) == before

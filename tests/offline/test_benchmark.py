@@ -158,7 +158,7 @@ def test_calibration_is_0_if_each_bin_is_right() -> None:
 
 
 def command(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["benchmark", *arguments])
+    return CliRunner().invoke(cli, ["trust", "figures", *arguments])
 
 
 def test_the_command_measures_the_local_labeler_and_names_bad_rows(tmp_path: Path) -> None:

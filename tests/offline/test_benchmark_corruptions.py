@@ -1,4 +1,4 @@
-"""Corruptions, of `ragtide benchmark` and `ragtide benchmark check`: which failures a labeler's numbers follow."""
+"""Corruptions, of `ragtide trust figures` and `ragtide judge check`: which failures a labeler's numbers follow."""
 
 import json
 import re
@@ -30,7 +30,7 @@ DATA = Path(__file__).parents[1] / "data" / "ragbench" / "ragbench_sample.jsonl"
 
 
 def benchmark(*arguments: str) -> Any:
-    shown = CliRunner().invoke(cli, ["benchmark", "--corruptions", *arguments, "--json"])
+    shown = CliRunner().invoke(cli, ["trust", "figures", "--corruptions", *arguments, "--json"])
     assert shown.exit_code == 0, shown.output
     return json.loads(shown.stdout)
 
@@ -100,7 +100,7 @@ def test_similarity_sees_wrong_documents_and_its_match_never_sees_the_answer(
 
 def test_the_tables_fit_a_terminal_and_name_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(out, "_width", 80)
-    command = ["benchmark", "--corruptions", str(DATA), "--labeler", "local", "--limit", "25"]
+    command = ["trust", "figures", "--corruptions", str(DATA), "--labeler", "local", "--limit", "25"]
     shown = CliRunner().invoke(cli, [*command, "--only", "wrong documents,half wrong documents,refusal,HTML"])
     assert shown.exit_code == 0, shown.output
     assert max(map(len, shown.stdout.splitlines())) <= 80
@@ -117,7 +117,7 @@ def test_the_tables_fit_a_terminal_and_name_what_is_seen(monkeypatch: pytest.Mon
     ],
 )
 def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:
-    refused = CliRunner().invoke(cli, ["benchmark", str(DATA), *arguments])
+    refused = CliRunner().invoke(cli, ["trust", "figures", str(DATA), *arguments])
     assert refused.exit_code != 0
     assert message in str(refused.exception)
 
@@ -330,5 +330,5 @@ def test_explain_and_a_benchmark_say_what_is_seen() -> None:
     assert json.loads(explained.stdout)["failures"]["local"]["sees"] == [*SEEN["local"]["trace.adherence"]["sees"]]
     shown = CliRunner().invoke(cli, ["explain", "adherence"])
     assert (sees_of("local", "trace.adherence") or "")[:30] in " ".join(shown.stdout.split())
-    measured = CliRunner().invoke(cli, ["benchmark", str(DATA), "--labeler", "local"])
+    measured = CliRunner().invoke(cli, ["trust", "figures", str(DATA), "--labeler", "local"])
     assert "trace.adherence sees: " in " ".join(measured.stdout.split())

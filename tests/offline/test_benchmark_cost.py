@@ -1,4 +1,4 @@
-"""`ragtide benchmark --dry-run`: the cost of a judge before it is paid."""
+"""`ragtide trust figures --dry-run`: the cost of a judge before it is paid."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def command(
 ) -> Result:
     for name, value in {**server.environment, **extra}.items():
         monkeypatch.setenv(name, value)
-    return CliRunner().invoke(cli, ["benchmark", str(rows), *arguments])
+    return CliRunner().invoke(cli, ["trust", "figures", str(rows), *arguments])
 
 
 def plan(server: ScriptedJudge, rows: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str, **extra: str) -> Any:

@@ -151,7 +151,7 @@ def test_without_a_true_span_there_are_no_figures() -> None:
 
 
 def command(*arguments: str) -> Any:
-    done = CliRunner().invoke(cli, ["benchmark", *arguments])
+    done = CliRunner().invoke(cli, ["trust", "figures", *arguments])
     assert done.exit_code == 0, done.output
     return done
 

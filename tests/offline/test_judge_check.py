@@ -1,4 +1,4 @@
-"""`ragtide benchmark check`: a judge with a known fault is found by its row, and an honest judge by none."""
+"""`ragtide judge check`: a judge with a known fault is found by its row, and an honest judge by none."""
 
 import json
 import os

@@ -195,7 +195,7 @@ def test_annotated_items_become_gold_rows_that_agreement_reads(
     assert sorted(row["gold_scores"]["trace.adherence"] for row in rows) == [0.0, 0.0, 1.0]
     assert {row["metadata"]["ragtide"]["chosen"][0]["selected"] for row in rows} == {False}
     assert run_command(capsys, "score", str(gold), "--output", str(scores)).code == 0
-    agreement = run_command(capsys, "agreement", str(scores), "--gold", str(gold), "--json")
+    agreement = run_command(capsys, "trust", "agreement", str(scores), "--gold", str(gold), "--json")
     assert (agreement.code, "trace.adherence" in agreement.stdout) == (0, True), agreement.stderr
     assert run_command(capsys, "dataset", "from-annotations", "--selected").code == 1, "never both"
 

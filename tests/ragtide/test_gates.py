@@ -192,7 +192,7 @@ def test_json_has_one_object_per_interaction_and_the_summary_is_in_a_file_of_its
     assert mean == pytest.approx(sum(values) / len(values))
     saved = tmp_path / "saved.jsonl"
     saved.write_text(done.stdout)
-    assert run_command(capsys, "agreement", str(saved), "--against", str(scores)).code == 0
+    assert run_command(capsys, "trust", "agreement", str(saved), "--against", str(scores)).code == 0
     assert gated(capsys, saved).code == 0
     assert gated(capsys, scores, "--baseline", str(saved), "--fail-if", f"{METRIC}.difference.lower < -1").code == 0
 

@@ -83,7 +83,7 @@ def test_an_unknown_name_says_which_there_are(
         (("score", "rows.jsonl", "--format", "josnl"), "no format 'josnl'; did you mean 'jsonl'?"),
         (("score", "rows.jsonl", "--labeler", "locl"), "no labeler 'locl'; did you mean 'local'?"),
         (("score", "rows.jsonl", "--profile", "ragbnch"), "no profile 'ragbnch'; did you mean 'ragbench'?"),
-        (("agreement", "scores.jsonl", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
+        (("trust", "agreement", "scores.jsonl", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
         (("estimates", "--undecided", "pss"), "no choice 'pss'; did you mean 'pass'? There are: undecided, pass, fail"),
         (("doctor", "--role", "workr"), "no choice 'workr'; did you mean 'worker'?"),
         (("report", "x", "--format", "htm"), "no choice 'htm'; did you mean 'html'?"),

@@ -1,4 +1,4 @@
-"""`ragtide benchmark sentinels`, `ragtide benchmark baseline`, and what `ragtide doctor` says about sentinels."""
+"""`ragtide judge sentinels`, `ragtide judge baseline`, and what `ragtide doctor` says about sentinels."""
 
 from pathlib import Path
 from typing import Any

@@ -163,15 +163,15 @@ merge parts
 merge parts --summary-json merged.json
 score rows.jsonl --labeler judge --json --limit 20
 score rows.jsonl --labeler local --fail-if trace.adherence.lower<0.5
-benchmark rows.jsonl --labeler local --json
-benchmark rows.jsonl --labeler local
-benchmark rows.jsonl --labeler local --reorder 0.5 --json
-benchmark rows.jsonl --labeler local --corruptions --only negation,HTML --limit 20 --json
-benchmark rows.jsonl --labeler judge --dry-run --json
-benchmark rows.jsonl --labeler judge --limit 20 --json
-agreement scores.jsonl --gold rows.jsonl --json
-agreement scores.jsonl --gold rows.jsonl
-agreement scores.jsonl --against judged.jsonl --json
+trust figures rows.jsonl --labeler local --json
+trust figures rows.jsonl --labeler local
+trust figures rows.jsonl --labeler local --reorder 0.5 --json
+trust figures rows.jsonl --labeler local --corruptions --only negation,HTML --limit 20 --json
+trust figures rows.jsonl --labeler judge --dry-run --json
+trust figures rows.jsonl --labeler judge --limit 20 --json
+trust agreement scores.jsonl --gold rows.jsonl --json
+trust agreement scores.jsonl --gold rows.jsonl
+trust agreement scores.jsonl --against judged.jsonl --json
 fit rows.jsonl --dry-run --json
 fit --kept --reference judge --dry-run --json
 judge check rows.jsonl --rows 5 --json

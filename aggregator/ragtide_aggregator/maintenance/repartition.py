@@ -88,7 +88,7 @@ class Repartition:
             other = decode_layout(self._new.prefix, begun[RepartitionField.LAYOUT.encode()])
             raise ConfigurationError(
                 f"a change to {other.partitions} partitions was interrupted: finish it first, with "
-                f"ragtide repartition {other.partitions} and its splits"
+                f"ragtide capacity repartition {other.partitions} and its splits"
             )
         await redis.hsetnx(home.repartition, RepartitionField.TOKEN, uuid4().hex)
         self._token = cast("bytes", await redis.hget(home.repartition, RepartitionField.TOKEN)).decode()

@@ -457,4 +457,4 @@ CORRUPTIONS: Final = _table()
 REPEATED_ANSWER: Final = Corruption(
     "repeated answer", "the answer stands there twice", MappingProxyType({}), _repeated_answer
 )
-"""A longer answer without new content, for `ragtide benchmark check`; no share of sentences may move."""
+"""A longer answer without new content, for `ragtide judge check`; no share of sentences may move."""

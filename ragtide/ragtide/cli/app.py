@@ -14,12 +14,13 @@ from .commands import LISTED, CliCommand, CommandGroup, before_command, line_in_
 from .commands.alerts import alerts, notify
 from .commands.experiments import capacity, experiment
 from .commands.items import dataset, items
-from .commands.judge import benchmark, criteria
+from .commands.judge import criteria, judge
 from .commands.look import compare, dead_letters, estimates, explain, mcp, watch
-from .commands.operate import aggregator, bridge, demo, docs, doctor, repartition, serve, up, worker
+from .commands.operate import aggregator, bridge, demo, docs, doctor, serve, up, worker
 from .commands.publish import feedback, publish
 from .commands.replay import recorder, replay, rules
 from .commands.score import fit, score
+from .commands.trust import trust
 from .printing import err
 from .running import Given, sentence_of
 
@@ -27,11 +28,11 @@ GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Start": (demo, up, doctor, docs),
     "Publish": (publish, feedback, bridge),
     "Look (live)": (watch, estimates, compare, explain, alerts, items, dead_letters, mcp),
-    "Offline (files, without Redis)": (score, fit, benchmark),
+    "Offline (files, without Redis)": (score, fit, trust),
     "Record and replay": (recorder, replay),
     "Experiments": (dataset, experiment),
     "Notify": (notify,),
-    "Operate": (worker, aggregator, serve, rules, criteria, repartition, capacity),
+    "Operate": (worker, aggregator, serve, rules, judge, criteria, capacity),
 }
 """The commands of each group, in the order of the help."""
 
@@ -48,7 +49,6 @@ FIRST_DAY: Final = ("up", "doctor", "estimates", "alerts", "items", "score", "ex
 
 FORMER: Final[Mapping[str, str]] = {
     "ack": "alerts ack",
-    "agreement": "benchmark agreement",
     "annotate": "items annotate",
     "batch": "score batch",
     "explain-drift": "alerts explain",
@@ -57,7 +57,6 @@ FORMER: Final[Mapping[str, str]] = {
     "ingest": "publish",
     "inspect": "recorder inspect",
     "item": "items",
-    "judge": "benchmark",
     "merge": "score merge",
     "plan": "capacity plan",
     "report": "experiment report",
@@ -71,8 +70,8 @@ FORMER: Final[Mapping[str, str]] = {
 def present_words(words: Sequence[str]) -> list[str]:
     """Return the words of a command line with the present name of a command.
 
-    >>> present_words(["judge", "check", "rows.jsonl"]), present_words(["score", "rows.jsonl"])
-    (['benchmark', 'check', 'rows.jsonl'], ['score', 'rows.jsonl'])
+    >>> present_words(["merge", "part1", "part2"]), present_words(["score", "rows.jsonl"])
+    (['score', 'merge', 'part1', 'part2'], ['score', 'rows.jsonl'])
     """
     for former, present in FORMER.items():
         length = len(former.split())

@@ -117,8 +117,8 @@ def check_layout_blocking(redis: "Redis", layout: Layout) -> None:
 def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
     if changing:
         raise ConfigurationError(
-            "this deployment is being repartitioned: wait for the end of `ragtide repartition`, or run it again if it "
-            "was interrupted"
+            "this deployment is being repartitioned: wait for the end of `ragtide capacity repartition`, or run it "
+            "again if it was interrupted"
         )
     if stored is None or stored == encode_layout(layout):
         return
@@ -128,7 +128,7 @@ def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
     raise ConfigurationError(
         f"this deployment has {_describe_layout(deployed, with_splits=with_splits)}, but the settings have "
         f"{_describe_layout(layout, with_splits=with_splits)}: set {settings} to the values of the deployment, or "
-        "change the deployment with `ragtide repartition`"
+        "change the deployment with `ragtide capacity repartition`"
     )
 
 

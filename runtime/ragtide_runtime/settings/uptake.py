@@ -66,7 +66,7 @@ UPTAKE: Final[Mapping[str, Uptake]] = {
     **dict.fromkeys(("redis_url", "redis_username", "redis_password"), _restart(note=_APPLICATIONS)),
     **dict.fromkeys(("redis_ca_file", "redis_cert_file", "redis_key_file"), _restart(note=_APPLICATIONS)),
     **dict.fromkeys(("data_dir", "prefix"), _restart(note=_APPLICATIONS)),
-    **dict.fromkeys(("partitions", "splits"), _restart(note="ragtide repartition changes it in Redis")),
+    **dict.fromkeys(("partitions", "splits"), _restart(note="ragtide capacity repartition changes it in Redis")),
     **dict.fromkeys(("dedupe_window_s", "interactions_cap", "interactions_bytes"), _STREAMS),
     **dict.fromkeys(("producer", "hash_user_ids", "user_id_salt"), _STREAMS),
     "feedback_window_s": _restart("worker", "aggregator", "serve", note=_APPLICATIONS),

@@ -57,7 +57,7 @@ def test_a_run_that_is_killed_asks_again_only_for_what_was_in_flight(server: Scr
     with log.open("ab") as file:
 
         def benchmark() -> ForkedProcess:
-            return ForkedProcess(("benchmark", str(source)), environment, tmp_path, file, file)
+            return ForkedProcess(("trust", "figures", str(source)), environment, tmp_path, file, file)
 
         first = benchmark()
         wait_until(lambda: len(server.requests) > 8)

@@ -405,7 +405,7 @@ def compare(
     """Compare two pipelines, two workspaces or two labelers.
 
     The table shows the difference of every metric that both have, for whole pipelines; --segments adds segment values,
-    and --json always has both. To compare scores in files, use ragtide benchmark agreement.
+    and --json always has both. To compare scores in files, use ragtide trust agreement.
 
     Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
     Other pipelines are compared by their means. Intervals are valid at every look.

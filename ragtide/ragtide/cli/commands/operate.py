@@ -8,6 +8,7 @@ import typer
 from ..printing import err, fitted, folded, out, print_json, warn
 from ..running import JsonOption, Role, WorkspaceOption, given
 from . import command
+from .experiments import capacity
 
 
 @command("ragtide demo", "ragtide demo --fast --json", exits="1 if no alert fires")
@@ -384,7 +385,7 @@ def bridge(
     run_until_signal(settings, Role.BRIDGE)
 
 
-@command("ragtide repartition 4 --split shop=2")
+@command("ragtide capacity repartition 4 --split shop=2", of=capacity)
 def repartition(
     context: typer.Context,
     partitions: Annotated[int, typer.Argument(min=1, max=1024, help="The new number of partitions.")],

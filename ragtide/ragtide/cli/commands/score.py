@@ -296,7 +296,7 @@ def batch(
 ) -> None:
     """Ask the judge in batches, at half the price.
 
-    ragtide score and ragtide benchmark find the answers in data_dir. A command that was killed goes on when it is given
+    ragtide score and ragtide trust find the answers in data_dir. A command that was killed goes on when it is given
     again.
     """
     import asyncio

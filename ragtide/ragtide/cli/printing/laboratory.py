@@ -246,7 +246,7 @@ def batch_summary(run: BatchRun) -> str:
         reason = max(run.failed.values(), key=[*run.failed.values()].count)
         lines.append(f"{len(run.failed):,} requests stay for ordinary calls, most often because of: {reason}")
     if run.waiting is None:
-        lines.append("Now ragtide score or ragtide benchmark with --labeler judge uses the stored answers.")
+        lines.append("Now ragtide score or ragtide trust figures with --labeler judge uses the stored answers.")
     return "\n".join(lines)
 
 
