@@ -196,11 +196,12 @@ livesoak: .venv/.dev ## an hour of an application's traffic, and everything that
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
 
-corruptions: .venv/.dev ## which failures the local labeler sees in ROWS=file (DATA names it); write benchmarks/measured/corruptions.md
+corruptions: .venv/.dev ## which failures the local labeler sees in ROWS=file (DATA names it) and in LABELED=files; write benchmarks/measured/corruptions.md
 	$(BIN)/ragtide trust figures --corruptions $(ROWS) --labeler local --json > .corruptions.json
-	$(BIN)/python benchmarks/corruptions.py .corruptions.json --data "$(DATA)" --write > benchmarks/measured/corruptions.md
-	$(BIN)/ruff format schemas/ragtide_schemas/seen_failures.py
-	rm .corruptions.json
+	$(BIN)/ragtide trust figures $(LABELED) --labeler local --json > .labels.json
+	$(BIN)/python benchmarks/corruptions.py .corruptions.json --labels .labels.json --data "$(DATA)" --write > benchmarks/measured/corruptions.md
+	$(BIN)/ruff format schemas/ragtide_schemas/measured_slopes.py
+	rm .corruptions.json .labels.json
 
 models: .venv/.dev ## the speed and memory of models as labelers; write benchmarks/measured/model_labelers.md
 	$(BIN)/python benchmarks/model_labelers.py $(ARGS) > benchmarks/measured/model_labelers.md

@@ -1,11 +1,13 @@
-"""Which failures a shipped labeler sees: the table of measured/corruptions.md, and the phrase beside numbers.
+"""Which failures a shipped labeler sees: the tables of measured/corruptions.md, and the slopes beside numbers.
 
     ragtide trust figures --corruptions ROWS.jsonl --labeler local --json > figures.json
-    python benchmarks/corruptions.py figures.json [--data "RAGBench, development rows"] [--write]
+    ragtide trust figures LABELED.jsonl --labeler local --json > labels.json
+    python benchmarks/corruptions.py figures.json --labels labels.json [--data "RAGBench, development rows"] [--write]
     python benchmarks/corruptions.py --scripted ROWS.jsonl [--rows 60]
 
-Printed is Markdown. With `--write`, `schemas/ragtide_schemas/seen_failures.py` gets what the labeler sees by metric, so
-that `ragtide explain`, reports and the page say it; figures of other labelers stay.
+Printed is Markdown. With `--write`, `schemas/ragtide_schemas/measured_slopes.py` gets the slopes by metric and failure,
+so that estimates, `ragtide explain`, reports and the page say them; those of other labelers stay. Rows that are spoilt
+show the slopes of faults that are made; rows with labels those of faults as they come, such as unsupported claims.
 
 `--scripted` asks a scripted judge over HTTP with each prompt, and prints measured/corruptions_scripted.md. It
 compares words, so its AUROC says how prompts, texts and figures fit together, and nothing about a model.
@@ -19,17 +21,22 @@ from dataclasses import asdict
 from pathlib import Path
 from pprint import pformat
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from ragtide.testing import ScriptedJudge
-from ragtide_offline.benchmark.corruptions import SpoiltRows, seen_failures
-from ragtide_schemas.fitness import SIGHTS, Sight
-from ragtide_schemas.seen_failures import SEEN, VERSIONS
+from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
+from ragtide_offline.benchmark.corruptions import SpoiltRows
+from ragtide_offline.benchmark.figures import SLOPE, Figure, measured_slope
+from ragtide_schemas.measured_slopes import SLOPES, VERSIONS
 
-TITLE = "Which failures the numbers of the shipped labelers follow, as `benchmarks/corruptions.py --write` found."
+Figures = tuple[float, float, float, int]
+"""Slope, its lower and upper end, and the number of rows."""
+
+TITLE = (
+    "How far the numbers of the shipped labelers move with each failure, as `benchmarks/corruptions.py --write` found."
+)
 PROMPTS = ("full", "short", "keys")
-PRODUCT = Path(__file__).parents[1] / "schemas" / "ragtide_schemas" / "seen_failures.py"
+PRODUCT = Path(__file__).parents[1] / "schemas" / "ragtide_schemas" / "measured_slopes.py"
 
 
 def table(figures: list[dict[str, Any]]) -> str:
@@ -73,20 +80,52 @@ def mean(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def seen(found: Mapping[str, Any]) -> dict[str, dict[Sight, tuple[str, ...]]]:
-    """Return by metric how it follows each kind of failure."""
-    figures = [SimpleNamespace(**figure) for figure in found["figures"]]
-    return {
-        metric: {sight: tuple(failures[sight]) for sight in SIGHTS if sight in failures}
-        for metric, failures in seen_failures(cast("Any", figures)).items()
-    }
+OF_LABELS = {
+    "trace.adherence": "unsupported claims",
+    "trace.context_relevance": "irrelevant documents",
+    "trace.context_utilization": "unused documents",
+}
+"""The failure of which the labels of a metric speak, by metric."""
 
 
-def module_text(found: Mapping[str, Any]) -> str:
-    """Return the module with the figures of this labeler, beside those of the others."""
-    name, version = found["labeler"].split(" ", 1)
+def slopes(found: Mapping[str, Any], labels: Mapping[str, Any]) -> dict[str, dict[str, Figures]]:
+    """Return by metric and failure slope, ends and rows: of the corruptions that do harm, then of the labels."""
+    harmful = {corruption["corruption"] for corruption in found["corruptions"] if not corruption["harmless"]}
+    measured: dict[str, dict[str, Figures]] = {}
+    for figure in found["figures"]:
+        slope = figure["slope"]
+        if slope is not None and figure["corruption"] in harmful:
+            measured.setdefault(figure["metric"], {})[figure["corruption"]] = figures_of_slope(slope)
+    for row in labels["metrics"]:
+        (figure,) = (figure for figure in row["figures"] if figure["name"] == SLOPE)
+        if row["metric"] in OF_LABELS and figure["mean"]["value"] is not None:
+            failure = OF_LABELS[row["metric"]]
+            slope = measured_slope(failure, Figure(SLOPE, Measured(**figure["mean"]), figure["subsets"]), row["n"])
+            if slope is not None:
+                measured.setdefault(row["metric"], {})[failure] = figures_of_slope(asdict(slope))
+    return measured
+
+
+def figures_of_slope(slope: Mapping[str, Any]) -> Figures:
+    """Return slope, ends and rows, rounded to what the rows can show."""
+    value, lower, upper = (round(slope[name], 3) + 0.0 for name in ("slope", "lower", "upper"))
+    return value, lower, upper, slope["rows"]
+
+
+def slopes_table(measured: Mapping[str, Mapping[str, Figures]]) -> str:
+    """Return the slopes as a table of Markdown."""
+    lines = ["| metric | failure | slope | lowest to highest data set | rows |", "|---|---|---|---|---|"]
+    for metric, failures in measured.items():
+        for failure, (slope, lower, upper, rows) in failures.items():
+            lines.append(f"| {metric} | {failure} | {slope:.3f} | {lower:.3f} to {upper:.3f} | {rows:,} |")
+    return "\n".join(lines)
+
+
+def module_text(labeler: str, measured: Mapping[str, Mapping[str, Figures]]) -> str:
+    """Return the module with the slopes of this labeler, beside those of the others."""
+    name, version = labeler.split(" ", 1)
     versions = {**VERSIONS, name: version}
-    shown = pformat({**SEEN, name: seen(found)}, width=100, sort_dicts=False)
+    shown = pformat({**SLOPES, name: measured}, width=100, sort_dicts=False)
     return f'''"""{TITLE}"""
 
 from collections.abc import Mapping
@@ -95,8 +134,8 @@ from typing import Final
 VERSIONS: Final[Mapping[str, str]] = {pformat(versions, width=100, sort_dicts=False)}
 """Version of each labeler that was measured."""
 
-SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {shown}
-"""By labeler and metric: how its numbers follow each kind of failure."""
+SLOPES: Final[Mapping[str, Mapping[str, Mapping[str, tuple[float, float, float, int]]]]] = {shown}
+"""By labeler, metric and failure: slope, its lower and upper end, and the number of rows."""
 '''
 
 
@@ -118,7 +157,7 @@ async def scripted(path: Path, rows: int) -> str:
         "# Which failures a scripted judge sees\n\nWritten by `python benchmarks/corruptions.py --scripted`.\n",
         f"AUROC of a scripted judge over HTTP by prompt, {rows} rows of `{path.name}`. The judge finds a sentence",
         "supported if a document sentence has half of its words. Equal columns show that the prompts carry the same",
-        "texts; they say nothing about a model. How to read it: [Corruptions](../scores/corruptions.md).\n",
+        "texts; they say nothing about a model. How to read it: [Corruptions](../../docs/scores/corruptions.md).\n",
         f"| {' | '.join(heads)} |",
         "|---" * len(heads) + "|",
     ]
@@ -129,8 +168,9 @@ def main() -> None:
     """Print the tables, and write what is seen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figures", type=Path, nargs="?", help="JSON of ragtide trust figures --corruptions")
+    parser.add_argument("--labels", type=Path, help="JSON of ragtide trust figures on labeled rows")
     parser.add_argument("--data", default="", help="name of the rows, for the page")
-    parser.add_argument("--write", action="store_true", help="write seen_failures.py; then run ruff format on it")
+    parser.add_argument("--write", action="store_true", help="write measured_slopes.py; then run ruff format on it")
     parser.add_argument("--scripted", type=Path, metavar="ROWS", help="file of rows for a scripted judge")
     parser.add_argument("--rows", type=int, default=60, help="rows that the scripted judge is asked about")
     arguments = parser.parse_args()
@@ -140,14 +180,19 @@ def main() -> None:
     if arguments.figures is None:
         parser.error("give figures.json, or --scripted ROWS")
     found = json.loads(arguments.figures.read_text(encoding="utf-8"))
+    labels = json.loads(arguments.labels.read_text(encoding="utf-8")) if arguments.labels else {"metrics": ()}
+    measured = slopes(found, labels)
     if arguments.write:
-        PRODUCT.write_text(module_text(found), encoding="utf-8")
+        PRODUCT.write_text(module_text(found["labeler"], measured), encoding="utf-8")
     print("# Which failures the labeler sees\n\nWritten by `make corruptions` (`benchmarks/corruptions.py`).\n")
     print(f"Labeler `{found['labeler']}`, {found['rows']:,} rows{arguments.data and f' ({arguments.data})'}. How to")
-    print("read the tables: [Corruptions](../scores/corruptions.md).")
+    print("read the tables: [Corruptions](../../docs/scores/corruptions.md).")
     for metric in dict.fromkeys(figure["metric"] for figure in found["figures"]):
         print(f"\n## {metric}\n")
         print(table([figure for figure in found["figures"] if figure["metric"] == metric]))
+    print("\n## Slopes\n\nHow far the mean gets worse per unit of the share of answers with the failure: mean over the")
+    print("data sets, between the lowest and the highest of them.\n")
+    print(slopes_table(measured))
 
 
 if __name__ == "__main__":

@@ -332,3 +332,44 @@ def test_explain_and_a_benchmark_say_what_is_seen() -> None:
     assert (sees_of("local", "trace.adherence") or "")[:30] in " ".join(shown.stdout.split())
     measured = CliRunner().invoke(cli, ["trust", "figures", str(DATA), "--labeler", "local"])
     assert "trace.adherence sees: " in " ".join(measured.stdout.split())
+
+
+def test_the_slope_of_a_corruption_is_the_mean_fall_between_those_of_the_data_sets() -> None:
+    (figure,) = (
+        figure
+        for figure in benchmark(str(DATA), "--labeler", "local", "--only", "wrong documents")["figures"]
+        if figure["metric"] == "trace.adherence"
+    )
+    rows = [row.interaction for row, _ in read_labeled(DATA) if row.interaction is not None]
+    label, falls = LocalLabeler().label_now, []
+    for subset in sorted({row.segments["dataset"] for row in rows}):
+        own = [row for row in rows if row.segments["dataset"] == subset]
+        of_subset = []
+        for row in own:
+            spoilt = spoil(CORRUPTIONS["wrong documents"], row, own, seed=0)
+            scores = [label(version).scores for version in (without_own_sentences(row), spoilt) if version is not None]
+            if len(scores) == 2 and all("trace.adherence" in score for score in scores):
+                of_subset.append(scores[0]["trace.adherence"] - scores[1]["trace.adherence"])
+        falls.append(np.mean(of_subset))
+    slope = figure["slope"]
+    assert slope["slope"] == pytest.approx(np.mean(falls))
+    assert (slope["lower"], slope["upper"]) == pytest.approx((min(falls), max(falls)))
+    assert (slope["failure"], slope["rows"]) == ("wrong documents", figure["n"])
+
+
+def test_the_slope_of_labels_is_the_difference_between_rows_that_they_call_supported_and_not() -> None:
+    shown = CliRunner().invoke(cli, ["trust", "figures", str(DATA), "--labeler", "local", "--json"])
+    (row,) = (row for row in json.loads(shown.stdout)["metrics"] if row["metric"] == "trace.adherence")
+    (figure,) = (figure for figure in row["figures"] if figure["name"] == "slope")
+    groups: dict[tuple[str, float], list[float]] = {}
+    for read, _ in read_labeled(DATA):
+        assert read.interaction is not None
+        truth = read.interaction.gold_scores["trace.adherence"]
+        score = LocalLabeler().label_now(read.interaction).scores.get("trace.adherence")
+        if score is not None:
+            groups.setdefault((read.interaction.segments["dataset"], truth), []).append(score)
+    expected = {
+        subset: np.mean(groups[subset, 1.0]) - np.mean(groups[subset, 0.0]) for subset, truth in groups if truth == 1.0
+    }
+    assert figure["subsets"] == pytest.approx(expected)
+    assert figure["mean"]["value"] == pytest.approx(np.mean([*expected.values()]))

@@ -19,13 +19,14 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, Direction, MetricDeclaration, RagInteraction
 from ragtide_schemas.declared import definition_of
 from ragtide_schemas.fitness import Failures, Sight
+from ragtide_schemas.slopes import Slope
 from ragtide_schemas.suggestions import unknown
 
 from ..corruptions.interactions import CORRUPTIONS, Corruption, Expected, random_of, spoil, without_own_sentences
 from ..runs import LabelerRun, drawn_places
 from ..score.scoring import Outcome
 from .delays import Delay, simulated_delay
-from .figures import FEWEST, Floats, SubsetScores, figures_of, question_digest
+from .figures import FEWEST, SLOPE, Floats, SubsetScores, figures_of, measured_slope, question_digest
 from .formats import read_labeled
 
 SEES: Final = 0.7
@@ -66,6 +67,8 @@ class CorruptionFigures:
     """Mean of the spoilt rows."""
     change: Measured
     """Mean of spoilt minus clean."""
+    slope: Slope | None
+    """How far the mean gets worse per unit of the share of answers that are spoilt; None without a score."""
     delay: Delay | None
     """How soon the default drift rule fires; None with too few rows."""
     verdict: Verdict | None
@@ -215,8 +218,9 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         definition = definition_of(metric, self._declared)
         lower_is_better = definition is not None and definition.direction is Direction.LOWER
         better = _clean_is_lower if lower_is_better else _clean_is_higher
-        figures = figures_of({"AUROC": better, "change": bias}, both, confidence, self.result.seed)
-        distinguished, change = (figure.mean for figure in figures)
+        statistics = {"AUROC": better, "change": bias, SLOPE: bias if lower_is_better else _fall}
+        figures = figures_of(statistics, both, confidence, self.result.seed)
+        distinguished, change, _ = (figure.mean for figure in figures)
         expected = corruption.expected.get(metric)
         n, tried = int(there.sum()), len(there)
         return CorruptionFigures(
@@ -230,6 +234,7 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
             before=_mean([float(part.truth.mean()) for part in both.values()]),
             after=_mean([float(part.predicted.mean()) for part in both.values()]),
             change=change,
+            slope=measured_slope(corruption.name, figures[-1], n),
             delay=self._delay(corruption.name, subsets, pairs, metric) if tried >= FEWEST else None,
             verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, distinguished),
         )
@@ -259,6 +264,10 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         weights = 1 / (sizes[place] * len(sizes))
         seed = random_of(metric, corruption, self.result.seed).getrandbits(63)
         return simulated_delay(pairs.truth, pairs.predicted, weights, key, seed=seed)
+
+
+def _fall(after: Floats, clean: Floats) -> float:
+    return -bias(after, clean)
 
 
 def _clean_is_higher(after: Floats, clean: Floats) -> float:

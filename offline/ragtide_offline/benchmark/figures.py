@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.comparisons.agreement import auroc, rmse, spearman
 from ragtide_aggregator.statistics.comparisons.bootstrap import DEFINED_SHARE, Measured, resamples
+from ragtide_schemas.slopes import Slope
 
 Floats = NDArray[np.float64]
 
@@ -91,11 +92,27 @@ def calibration_error(predicted: Floats, truth: Floats) -> float:
     return sum(gaps) / len(predicted)
 
 
+def slope(predicted: Floats, truth: Floats) -> float:
+    """Return how far the mean of the predicted scores moves per unit of the true ones; NaN if all of those are equal.
+
+    Of true scores that are 0 or 1 it is the difference between the means of both groups.
+
+    >>> slope(np.array([0.75, 0.5, 0.5, 0.25]), np.array([1.0, 1.0, 0.0, 0.0]))
+    0.25
+    """
+    spread = float(np.var(truth))
+    return float(np.mean((predicted - predicted.mean()) * (truth - truth.mean()))) / spread if spread else np.nan
+
+
+SLOPE: Final = "slope"
+"""Name of the figure."""
+
 BINARY: Final[Mapping[str, Statistic]] = {
     "AUROC of low": lambda predicted, truth: auroc(-predicted, truth < 0.5),
     "Brier score": lambda predicted, truth: rmse(predicted, truth) ** 2,
     "Brier score of a constant": lambda _, truth: float(np.var(truth)),
     "calibration error": calibration_error,
+    SLOPE: slope,
 }
 """Figures of metrics that are 0 or 1. A constant is the mean of the subset."""
 
@@ -103,6 +120,7 @@ SHARES: Final[Mapping[str, Statistic]] = {
     "RMSE": rmse,
     "RMSE of a constant": lambda _, truth: float(np.std(truth)),
     "Spearman": spearman,
+    SLOPE: slope,
 }
 """Figures of other metrics."""
 
@@ -219,3 +237,18 @@ def _figure(name: str, values: Mapping[str, float], drawn: Sequence[Sequence[flo
         return Figure(name, Measured(mean), values)
     lower, upper = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Figure(name, Measured(mean, float(lower), float(upper)), values)
+
+
+def measured_slope(failure: str, figure: Figure, rows: int) -> Slope | None:
+    """Return a slope: the mean over subsets, between the lowest and the highest of them; None if it is not defined.
+
+    Args:
+        failure: its name.
+        figure: the slopes of the subsets; with a single one its bootstrap interval counts.
+        rows: number of rows that were compared.
+    """
+    mean, values = figure.mean, figure.subsets.values()
+    lower, upper = (min(values), max(values)) if len(values) > 1 else (mean.lower, mean.upper)
+    if mean.value is None or lower is None or upper is None:
+        return None
+    return Slope(failure, mean.value, lower, upper, rows)
