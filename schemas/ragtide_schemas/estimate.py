@@ -31,6 +31,21 @@ def shown_metric(metric: str, version: str | None) -> str:
     return f"{metric} ({version[:DIGEST_SHOWN]})" if _DIGEST.fullmatch(version) else f"{metric} (version {version})"
 
 
+def rated_text(n: int, n_absent: int, coverage: float | None) -> str:
+    """Return on how many thumbs of how many answers a number rests.
+
+    Args:
+        n: number of thumbs.
+        n_absent: number of answers without one.
+        coverage: the response rate; None if it is not known.
+
+    >>> rated_text(41, 1279, 41 / 1320), rated_text(1, 0, None)
+    ('41 thumbs of 1,320 answers (3.1%)', '1 thumb')
+    """
+    thumbs = f"{n:,} thumb{'' if n == 1 else 's'}"
+    return thumbs if coverage is None else f"{thumbs} of {n + n_absent:,} answers ({coverage:.1%})"
+
+
 class Share(WireInterval[Annotated[float, Field(ge=0, le=1)]]):
     """The share of a metric's values that are at or below an edge."""
 
@@ -85,8 +100,9 @@ class Estimate(VersionedModel):
     """Number of values that the traffic would have without sampling: the sum of the inverse sampling probabilities.
     None if none of the interactions was sampled; it is then n."""
     n_absent: Count = 0
-    """Number of interactions for which the metric was absent. For `weighted` and `prediction_powered`: number of chosen
-    ones for which the judge was asked and gave no score, such as those it cannot tell."""
+    """Number of interactions for which the metric was absent; of thumbs, of answers without one. For `weighted` and
+    `prediction_powered`: number of chosen ones for which the judge was asked and gave no score, such as those it cannot
+    tell."""
     absent: dict[str, Count] = Field(default_factory=dict)
     """Number of these interactions by reason, the most frequent first; for whole pipelines."""
     n_late: Count = 0

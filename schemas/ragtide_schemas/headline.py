@@ -7,7 +7,9 @@ from pydantic import Field, StringConstraints
 
 from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime, WireInterval
 from .declared import range_of
+from .estimate import rated_text
 from .fitness import Purpose
+from .metric_definitions import PEOPLES_METRICS
 from .metrics import Direction, MetricName
 
 HeadlineState = Literal[
@@ -276,7 +278,12 @@ class Headline(AnswerModel):
 
     @property
     def coverage_text(self) -> str | None:
-        """Which interactions the number is of, if it is not of almost all: the others have no score."""
+        """Which interactions the number is of, if it is not of almost all: the others have no score.
+
+        Of thumbs it is always stated: how many there are, and of how many answers.
+        """
+        if self.metric in PEOPLES_METRICS:
+            return rated_text(self.n, self.n_absent, self.coverage)
         if self.coverage is None or self.coverage >= ALMOST_ALL:
             return None
         return f"of the {self.coverage:.0%} with a score"

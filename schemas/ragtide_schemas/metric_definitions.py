@@ -566,10 +566,17 @@ POSITIVE_FEEDBACK: Final = MetricDefinition(
     needs=("feedback",),
     does_not_tell="What people without feedback think: unhappy people rate more often.",
     related=("trace.adherence", "response.empty"),
+    default_rule="thumbs-drift",
 )
 
 FROM_PEOPLE: Final = (POSITIVE_FEEDBACK,)
 """Metrics that people give as gold scores, whether or not a labeler scored the interaction."""
+
+PEOPLES_METRICS: Final = frozenset(metric.name for metric in FROM_PEOPLE)
+"""Their names. Their gold scores are values themselves, with `gold` as their labeler."""
+
+PER_ANSWER: Final = EMPTY_RESPONSE.name
+"""A metric that has exactly one value for each scored answer, so its values count the answers."""
 
 CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
 """Families whose metrics are all known: a metric of the user's own has another family."""

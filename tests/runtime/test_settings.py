@@ -109,7 +109,7 @@ def test_without_rules_the_usual_ones_watch_for_drift() -> None:
     assert {(rule.kind, rule.movements) for rule in load_settings().alerts} == {("drift", ("fall",))}
 
 
-DEFAULTS = ["relevance-drift", "utilization-drift", "adherence-drift", "match-drift"]
+DEFAULTS = ["relevance-drift", "utilization-drift", "adherence-drift", "match-drift", "thumbs-drift"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ DEFAULTS = ["relevance-drift", "utilization-drift", "adherence-drift", "match-dr
     [
         ("", DEFAULTS),
         (RULE, [*DEFAULTS, "floor"]),
-        (RULE.replace("floor", "match-drift"), [*DEFAULTS[:3], "match-drift"]),
+        (RULE.replace("floor", "thumbs-drift"), [*DEFAULTS[:4], "thumbs-drift"]),
         ("alert_defaults = false\n" + RULE, ["floor"]),
         ("alert_defaults = false\n", []),
         ("alerts = []\n", DEFAULTS),

@@ -30,8 +30,9 @@ from ragtide_schemas.alert_kinds import kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
 
-from ..events.keys import GOLD_LABELER, UNBOUNDED, EstimateKey
+from ..events.keys import GOLD_LABELER, UNBOUNDED, EstimateKey, PairKey
 from ..state.level_rows import WatchedLevel
 from ..statistics.intervals.intervals import Interval
 from .means import MetricMean
@@ -200,11 +201,40 @@ def measures(alert: Alert, key: EstimateKey) -> bool:
     )  # fmt: skip
 
 
-def number_of_point(mean: MetricMean, point: HistoryPoint, chosen: HeadlineRange) -> HeadlineNumber:
-    """Return the number of a point of the history of a mean."""
+def number_of_point(
+    mean: MetricMean, point: HistoryPoint, chosen: HeadlineRange, answers: "AnswerCounts"
+) -> HeadlineNumber:
+    """Return the number of a point of the history of a mean.
+
+    Args:
+        answers: in the range. A missing thumb is no event, so of a metric of people all other answers have no value.
+    """
     span = HeadlineRange(chosen.name, point.start, None if chosen.end is None else point.end, version=chosen.version)
     number = mean._replace(n=point.n, interval=point, n_absent=point.n_absent, coverage=point.coverage)
+    in_scope = answers.get((mean.key.pipeline, mean.key.segment), 0)
+    if mean.key.metric in PEOPLES_METRICS and mean.coverage is not None and in_scope >= point.n:
+        number = number._replace(n_absent=in_scope - point.n, coverage=point.n / in_scope)
     return HeadlineNumber(number, span)
+
+
+AnswerCounts = Mapping[tuple[str, str | None], int]
+"""Number of answers in a range by pipeline and segment value, where something counts them."""
+
+
+def answer_counts(means: Iterable[MetricMean], points: Mapping[EstimateKey | PairKey, HistoryPoint]) -> AnswerCounts:
+    """Return the number of answers in a range.
+
+    Args:
+        means: means over all time, among them those that count answers.
+        points: by series the number in the range.
+    """
+    counts: defaultdict[tuple[str, str | None], int] = defaultdict(int)
+    for mean in means:
+        point = points.get(mean.series) if mean.key.metric == PER_ANSWER and not mean.is_powered else None
+        # Answers that were kept with different probabilities are not those of the traffic.
+        if point is not None and point.coverage is not None:
+            counts[mean.key.pipeline, mean.key.segment] += point.n
+    return counts
 
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import from_milliseconds
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 
 from ..errors import reading
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey
@@ -118,7 +119,7 @@ class HistoryPoint(Interval[float, float | None]):
     """Number of interactions without a value: of a prediction-powered mean those to which the judge gave no score."""
     coverage: float | None = None
     """Share of the interactions that have a value: n of n and `n_absent`, or of a prediction-powered mean its estimate
-    for all; None if it is not known."""
+    for all; None if it is not known, as for thumbs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +403,9 @@ def histories(
         for owner, n, n_absent, is_mixed, mean in numbers:
             if mean.estimate is not None:
                 key, panes = keys[owner.number][0], all_panes[owner.number]
-                counted = _Counted(n, n_absent, None if is_mixed else n / (n + n_absent))
+                # A missing thumb is no absence: the history of a metric of people does not count the answers.
+                unknown = is_mixed or key.metric in PEOPLES_METRICS
+                counted = _Counted(n, n_absent, None if unknown else n / (n + n_absent))
                 points[owner.number].append(_point(key, panes, owner, counted, mean))
     return [
         History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key), young=not panes.older)

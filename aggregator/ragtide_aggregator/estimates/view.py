@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS
+
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.intervals.intervals import Interval
@@ -85,6 +87,8 @@ class KeyNumbers(NamedTuple):
     n_effective: float | None
     n_waiting: int
     """Number of values in open clusters, which no interval counts yet; 0 in a window."""
+    answers_known: bool = True
+    """Whether `n_absent` counts all answers without a value: not of a metric of people where nothing counts answers."""
 
     @property
     def coverage(self) -> float | None:
@@ -93,7 +97,7 @@ class KeyNumbers(NamedTuple):
         Absences are counted without weights, so their share in the traffic is not known then.
         """
         seen = self.n + self.n_absent
-        return self.n / seen if seen and not self.mixed else None
+        return self.n / seen if seen and not self.mixed and self.answers_known else None
 
     @property
     def standard_deviation(self) -> float | None:
@@ -162,7 +166,36 @@ class View:
             *self._dependence(index, moments),
         ]
         numbers = [KeyNumbers(*row) for row in zip(*columns, strict=True)]
-        return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, sizes)
+        for place, answers in self._answers_of_people(rows).items():
+            rated = numbers[place]
+            numbers[place] = rated._replace(
+                n_absent=0 if answers is None else max(answers - rated.n, 0), answers_known=answers is not None
+            )
+        # An interaction in which a metric was absent has been seen, and will never have a value.
+        left = np.where(sizes > 0, sizes - absent, -1)
+        return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, left)
+
+    def _answers_of_people(self, rows: Sequence[int]) -> dict[int, int | None]:
+        """Return the number of answers in the scope of each metric of people, by place; None if it is not known.
+
+        A missing thumb is no event, so it is not counted as an absence: the answers without a thumb are all others.
+        """
+        keys = self.state.keys
+        counted_by = {
+            place: self.state.answers.of(keys[row])
+            for place, row in enumerate(rows)
+            if keys[row].metric in PEOPLES_METRICS
+        }
+        needed = list(dict.fromkeys(row for of_scope in counted_by.values() for row in of_scope))
+        if not needed:
+            return dict.fromkeys(counted_by)
+        counts = dict(zip(needed, self.read(needed).numbers, strict=True))
+        return {
+            place: sum(counts[row].n for row in of_scope)
+            if of_scope and not any(counts[row].mixed for row in of_scope)
+            else None
+            for place, of_scope in counted_by.items()
+        }
 
     def _dependence(self, rows: Rows, moments: Moments) -> Iterator[list[Any]]:
         effects, weighted = self._design_effects(rows, moments), moments.weighted
@@ -221,6 +254,7 @@ class ViewNumbers:
     numbers: list[KeyNumbers]
     moments: Moments
     sizes: Rows
+    """Size of each finite population without the interactions that will never have a value; -1 for ongoing traffic."""
 
     def of(self, row: int) -> KeyNumbers:
         """Return the numbers of a row."""
@@ -232,10 +266,8 @@ class ViewNumbers:
         if self.view.span is not None or self.view.ongoing:
             population = np.full(len(self.numbers), np.nan)
         else:
-            # An interaction in which a metric was absent has been seen, and will never have a value.
-            sizes = self.sizes - np.array([numbers.n_absent for numbers in self.numbers], dtype=np.int64)
             # A run with more values than announced is no sample of the announced population.
-            population = np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
+            population = np.where(self.sizes >= self.moments.n, self.sizes, np.nan)
         return scaled_means(self.moments, method, counts=counts, population=population)
 
 

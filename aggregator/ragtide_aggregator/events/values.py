@@ -17,7 +17,7 @@ from ragtide_schemas import (
     Reason,
     definition_of,
 )
-from ragtide_schemas.metric_definitions import FROM_PEOPLE
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 from ragtide_schemas.metric_event import probability_of
 
 from ..statistics.tables.batches import Floats
@@ -57,9 +57,6 @@ class ScoreLayout:
     names: tuple[str, ...]
     """Names of the values that are computed from scores alone."""
 
-
-PEOPLES_METRICS: Final = frozenset(definition.name for definition in FROM_PEOPLE)
-"""Metrics whose gold scores are values themselves, with `gold` as their labeler."""
 
 DeclaredMetrics = Mapping[str, MetricDeclaration] | None
 """Declarations of metrics that are not ragtide's own, by name."""

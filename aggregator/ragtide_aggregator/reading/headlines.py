@@ -9,6 +9,7 @@ from typing import Final
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, utc_now
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
 
 from ..estimates.headline import (
     CHANGED,
@@ -21,6 +22,7 @@ from ..estimates.headline import (
     HeadlineRange,
     MeasuredBy,
     WholeChoice,
+    answer_counts,
     beginning_of,
     by_group,
     chosen_mean,
@@ -112,9 +114,10 @@ class Headlines:
             versions=await self._versions.read(),
             stops=await self._stops.read(means, utc_now()),
         )
-        in_range = await self._numbers(means, chosen)
+        counting = [mean for mean in means if mean.key.metric == PER_ANSWER]
+        in_range = await self._numbers(means, chosen, counting)
         selected = await asyncio.to_thread(_select, means, in_range, chosen, labeler)
-        shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
+        shorter = await self._shorter(selected, chosen, around, counting) if chosen.shortens else {}
 
         def compute() -> list[Headline]:
             headlines = [
@@ -126,15 +129,16 @@ class Headlines:
         return await asyncio.to_thread(compute)
 
     async def _numbers(
-        self, means: Sequence[MetricMean], chosen: HeadlineRange
+        self, means: Sequence[MetricMean], chosen: HeadlineRange, counting: Sequence[MetricMean]
     ) -> dict[EstimateKey | PairKey, HeadlineNumber]:
         if chosen.start is None:
             return {}
         end = chosen.end or utc_now() + AHEAD
         keys = {mean.series: mean for mean in means}
+        counted = counting if any(mean.key.metric in PEOPLES_METRICS for mean in means) else ()
         points = await self._history.numbers(
             self._partitions,
-            keys.keys(),
+            keys.keys() | {mean.series for mean in counted},
             chosen.start,
             end,
             method=self._method,
@@ -143,10 +147,15 @@ class Headlines:
             # The first value of a version is known to a fine pane.
             recent=chosen.name != "since version",
         )
-        return {key: number_of_point(keys[key], point, chosen) for key, point in points.items()}
+        answers = answer_counts(counted, points)
+        return {key: number_of_point(keys[key], point, chosen, answers) for key, point in points.items() if key in keys}
 
     async def _shorter(
-        self, selected: Sequence[_Selected], chosen: HeadlineRange, around: Circumstances
+        self,
+        selected: Sequence[_Selected],
+        chosen: HeadlineRange,
+        around: Circumstances,
+        counting: Sequence[MetricMean],
     ) -> dict[int, HeadlineNumber]:
         by_start: defaultdict[Beginning, list[int]] = defaultdict(list)
         for place, (of_group, choice, _) in enumerate(selected):
@@ -159,7 +168,8 @@ class Headlines:
             means = {place: selected[place][0][selected[place][1].place] for place in places}
             # The pane that holds the first value of a version may hold values of the version before.
             start = beginning.at if beginning.version is None else beginning.at + timedelta(milliseconds=1)
-            numbers = await self._numbers([*means.values()], HeadlineRange(name, start, version=beginning.version))
+            since = HeadlineRange(name, start, version=beginning.version)
+            numbers = await self._numbers([*means.values()], since, counting)
             for place, mean in means.items():
                 number, observed = numbers.get(mean.series), number_since_change(mean, around)
                 widest = CHANGED if beginning.version is None else NARROW

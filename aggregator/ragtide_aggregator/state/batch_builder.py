@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 
 from ..events.batch import BY_ITSELF, LATEST_MS, EventBatch, Scope, Times, cluster_codes, cluster_name
 from ..events.columns import (
@@ -25,7 +26,7 @@ from ..events.columns import (
     extracted,
 )
 from ..events.keys import COST, GOLD, LATENCY
-from ..events.values import PEOPLES_METRICS, EventPart, Targets, parts_of, usage_of
+from ..events.values import EventPart, Targets, parts_of, usage_of
 from ..statistics.tables.batches import Floats, Rows
 from .cluster_rows import ClusterRows
 from .row_lookup import RowLookup, RowMapping

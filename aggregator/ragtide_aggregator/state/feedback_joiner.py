@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 
 from ..errors import reading
-from ..events.values import PEOPLES_METRICS
 
 
 class FeedbackEntry(NamedTuple):

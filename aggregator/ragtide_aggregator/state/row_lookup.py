@@ -13,6 +13,7 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Measure, MetricDeclaration, MetricDefinition, MetricEvent
 from ragtide_schemas.declared import DECLARED_MAX
+from ragtide_schemas.metric_definitions import PER_ANSWER
 
 from ..alerts.own_values import OwnValuesRules
 from ..events.keys import EstimateKey, absence_of, absent_name, scored_metric
@@ -66,6 +67,22 @@ class AbsenceRows:
     def __iter__(self) -> Iterator[tuple[EstimateKey, Mapping[str, int]]]:
         """Iterate over the keys of absent metrics, with the rows of their reasons."""
         return iter(list(self._rows.items()))
+
+
+class AnswerRows:
+    """The rows whose values count the answers of a scope: one row of each labeler."""
+
+    def __init__(self) -> None:
+        self._rows: defaultdict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
+
+    def add(self, key: EstimateKey, row: int) -> None:
+        """Add a new row if its values count answers."""
+        if key.metric == PER_ANSWER:
+            self._rows[key.pipeline, key.run, key.segment].append(row)
+
+    def of(self, key: EstimateKey) -> Sequence[int]:
+        """Return the rows that count the answers of a key's scope; empty if nothing counts them."""
+        return self._rows.get((key.pipeline, key.run, key.segment), ())
 
 
 _Name = tuple[str, str, Measure]
@@ -159,6 +176,7 @@ class RowLookup(StatePart):
         rows: of the state.
         declarations: of metrics that are not ragtide's own.
         absences: rows that count absences of metrics by reason.
+        answers: rows that count the answers of each scope.
         capped: counts of `other`.
     """
 
@@ -171,14 +189,16 @@ class RowLookup(StatePart):
         self.rows, self._pairs = rows, pairs
         self.declarations = Declarations()
         self.absences = AbsenceRows()
+        self.answers = AnswerRows()
         self._admission = Admission(options.caps)
         self.capped = CappedRecords(options.caps, self._admission, options.origin, book)
         self._mappings: dict[tuple[object, ...], RowMapping] = {}
 
     def add_key(self, row: int, key: EstimateKey) -> None:
-        """Count a new key for the caps, and note its row if it counts absences."""
+        """Count a new key for the caps, and note its row if it counts absences or answers."""
         self._admission.add(key)
         self.absences.add(key, row)
+        self.answers.add(key, row)
 
     def admitted(self, part: EventPart, time_ms: int, count: int) -> EventPart:
         """Return a part with the pipeline, run and segment values as which it counts.

@@ -42,7 +42,7 @@ from .open_clusters import QuietScope
 from .options import Changes, StateOptions
 from .pairs import PairRows
 from .pane_rows import PaneTable
-from .row_lookup import AbsenceRows, Declarations, RowLookup
+from .row_lookup import AbsenceRows, AnswerRows, Declarations, RowLookup
 from .rows import AddedBatch, KeyRows, StatePart
 from .rule_alerts import BatchAdding, StateAlerts
 
@@ -180,6 +180,11 @@ class AggregatorState:
     def absences(self) -> AbsenceRows:
         """Rows that count how often metrics were absent, by reason."""
         return self._applied._lookup.absences
+
+    @property
+    def answers(self) -> AnswerRows:
+        """Rows that count the answers of each scope."""
+        return self._applied._lookup.answers
 
     def cluster_sums(self, rows: Rows) -> ClusterSums | None:
         """Return the sums over closed clusters of rows; None if the settings ask for no clusters."""

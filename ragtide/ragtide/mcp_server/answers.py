@@ -54,6 +54,7 @@ def number_fields(headline: Headline) -> dict[str, Any]:
         "state_in_words": headline.state_text,
         "judge": headline.judge_text,
         "labeler": headline.labeler_text,
+        "rests_on": headline.coverage_text,
     }
     return fields_of(headline, include=NUMBER) | {name: sentence for name, sentence in words.items() if sentence}
 

@@ -19,10 +19,10 @@ from ragtide_aggregator.events.keys import GOLD_LABELER, EstimateKey
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import METRICS, Direction
-from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.estimate import rated_text, shown_metric
 from ragtide_schemas.fitness import phrase_of
 from ragtide_schemas.headline import is_folded
-from ragtide_schemas.metric_definitions import USAGE
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS, USAGE
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
@@ -292,7 +292,12 @@ def _names(rows: Sequence[Estimate]) -> str:
 
 
 def absent_text(estimate: Estimate) -> str:
-    """Return the number of interactions without the metric, with the most frequent reasons; empty if there are none."""
+    """Return the number of interactions without the metric, with the most frequent reasons; empty if there are none.
+
+    Of thumbs it is the number of thumbs, and of how many answers.
+    """
+    if estimate.metric in PEOPLES_METRICS and estimate.estimator == "mean":
+        return rated_text(estimate.n, estimate.n_absent, estimate.coverage)
     if not estimate.n_absent:
         return ""
     # A labeler of a user's own may give any text as its reason.
