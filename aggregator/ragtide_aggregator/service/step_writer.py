@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entries import order
-from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.keys import CheckpointField, Streams, workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
 
@@ -24,6 +24,7 @@ from ..state.state import Changes
 from .applying import EventApplier, Uncommitted
 from .estimates_stream import EstimatesStream
 from .pins import SpecimenPins
+from .suspected import SuspicionWriter
 from .telemetry import AggregatorTelemetry
 
 log = structlog.get_logger("ragtide.aggregator")
@@ -91,6 +92,9 @@ class StepWriter:
         """Pins the specimens that alerts name; None if none are kept."""
         if settings.keeps_specimens:
             self.pins = SpecimenPins(redis, streams, keep_ms=int(settings.specimens.keep_s * 1000))
+        self._suspicions: SuspicionWriter | None = None
+        if workspace_of(streams.prefix) is None:
+            self._suspicions = SuspicionWriter(redis, streams, settings.cascade.reference)
         self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
         self._committer = Committer(
             redis, streams, estimates_cap=settings.estimates_cap, feedback_window_s=settings.feedback_window_s
@@ -135,6 +139,8 @@ class StepWriter:
         if self.pins is not None and step.alerts:
             with suppress(RedisError):  # later rounds release them
                 await self.pins.release(step.alerts)
+        if self._suspicions is not None:
+            await self._suspicions.write()
         if changes.without_history and not self._told_history:
             self._told_history = True
             log.warning(
@@ -177,6 +183,8 @@ class StepWriter:
     def _changes(self) -> tuple[Changes, list[bytes], float]:
         state = self._applier.state
         changes = state.take_changes()
+        if self._suspicions is not None:
+            self._suspicions.look(state, changes.keys)
         self.estimates.changed(changes.keys)
         started = perf_counter()
         published = self.estimates.take(state, confidence=self._confidence)

@@ -29,6 +29,7 @@ from .protocol import (
     take_criteria,
 )
 from .remote.errors import OverBudget
+from .suspected import SuspectedPipelines
 
 
 def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
@@ -53,33 +54,33 @@ class Draw:
     """Probability of being in that part: the same for all interactions."""
 
 
-def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
+def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings, boost: float = 1.0) -> Draw:
     """Return whether the reference labels an interaction.
 
-    The rate is the largest rate of the interaction's segment values, or else `rate`. A score of the proxy below its
-    threshold makes the probability 1. So the probability is known exactly for each interaction, chosen or not, and
-    weighting by its inverse gives unbiased means (Horvitz and Thompson 1952). With a middle the probability is at most
-    1 - `middle_rate`, because that share is the middle's, whatever the scores are.
+    The rate is the largest rate of the interaction's segment values, or else `rate`, times `boost`. A score of the
+    proxy below its threshold makes the probability 1. So the probability is known exactly for each interaction, chosen
+    or not, and weighting by its inverse gives unbiased means (Horvitz and Thompson 1952). With a middle the probability
+    is at most 1 - `middle_rate`, because that share is the middle's, whatever the scores are.
     """
     place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
     segments = [f"{name}={value}" for name, value in interaction.segments.items()]
     rates = [settings.segment_rates[segment] for segment in segments if segment in settings.segment_rates]
-    rate = max(rates, default=settings.rate)
+    rate = max(rates, default=settings.rate) * boost
     low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.below.items())
     probability = min(1.0 if low else rate, _share_beside_middle(settings))
     lowest = min(settings.rate, *settings.segment_rates.values()) if settings.segment_rates else settings.rate
-    uniform = min(lowest, probability)
+    uniform = min(lowest * boost, probability)
     return Draw(place < probability, probability, place < uniform, uniform)
 
 
-def draw_middle(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
+def draw_middle(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings, boost: float = 1.0) -> Draw:
     """Return whether the middle labels an interaction: it takes the other end of the draw.
 
     The share `middle_rate` is drawn from all interactions. A score of the proxy below its threshold adds all that the
     reference does not label. So this probability is known exactly, too.
     """
     place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
-    reference = draw(interaction, scores, settings)
+    reference = draw(interaction, scores, settings, boost)
     low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.middle_below.items())
     share = _share_beside_middle(settings)
     begin = reference.inclusion_probability if low else share
@@ -98,6 +99,7 @@ class CascadeLabeler:
         reference: labels the sample.
         wait: whether a chosen interaction waits for its unavailable labeler; otherwise it is published without it.
         middle: labels another sample; None if there are two labelers.
+        suspected: knows which pipelines are suspected; None leaves the rates as they are.
     """
 
     name: Final = "cascade"
@@ -111,11 +113,13 @@ class CascadeLabeler:
         *,
         wait: bool = False,
         middle: Labeler | None = None,
+        suspected: SuspectedPipelines | None = None,
     ) -> None:
         self._proxy = proxy
         self._reference = _Sampled(reference, wait=wait)
         self._middle = None if middle is None else _Sampled(middle, wait=wait)
         self._settings = settings
+        self._suspected = suspected
         self.version = proxy.version
         self.profile = proxy.profile
 
@@ -139,9 +143,12 @@ class CascadeLabeler:
         """
         labeling = await scores_of(self._proxy, interaction)
         labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
-        sampled, chance = self._reference, draw(interaction, labeling, self._settings)
+        boost = 1.0
+        if self._suspected is not None and await self._suspected.covers(interaction):
+            boost = self._settings.boost
+        sampled, chance = self._reference, draw(interaction, labeling, self._settings, boost)
         if self._middle is not None and not chance.chosen:
-            sampled, chance = self._middle, draw_middle(interaction, labeling, self._settings)
+            sampled, chance = self._middle, draw_middle(interaction, labeling, self._settings, boost)
         if not chance.chosen:
             return labeling
         judged = await sampled.label(interaction, labeling)

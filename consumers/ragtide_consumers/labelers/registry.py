@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.user_code import error_text, run_limited
+from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.fitness import KNOWN
@@ -25,6 +26,7 @@ from .profiles import check_profiles
 from .protocol import Labeler, Labeling, close
 from .remote.services import Services
 from .remote.telemetry import LabelerTelemetry
+from .suspected import SuspectedPipelines
 from .with_metrics import WithMetrics
 
 if TYPE_CHECKING:
@@ -212,7 +214,18 @@ class _Builder:
         cascade = self._settings.cascade
         wait = patient and cascade.when_unavailable == "wait"
         middle = self.one(cascade.middle) if cascade.middle else None
-        return CascadeLabeler(self.one(cascade.proxy), self.one(cascade.reference), cascade, wait=wait, middle=middle)
+        suspected = None
+        # A replay draws the same as before, so a workspace has the rates of its settings.
+        if self._redis is not None and cascade.boost > 1 and workspace_of(self._settings.prefix) is None:
+            suspected = SuspectedPipelines(self._redis, self._settings.layout.all(), for_s=cascade.boost_s)
+        return CascadeLabeler(
+            self.one(cascade.proxy),
+            self.one(cascade.reference),
+            cascade,
+            wait=wait,
+            middle=middle,
+            suspected=suspected,
+        )
 
     def one(self, name: str) -> Labeler:
         """Return a labeler by its name.

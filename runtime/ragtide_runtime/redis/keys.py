@@ -95,6 +95,7 @@ class Streams:
     sentinels_lease = _Key("sentinels-lease", "string", "fencing token of the worker that asks the sentinels")
     sentinels_fencing_tokens = _Key("sentinels-fencing-tokens", "counter", "last fencing token of such a worker")
     sentinels = _Key("sentinels", "hash", "earlier answers to each sentinel, and the number of answers so far")
+    suspected = _Key("suspected", "hash", "pipelines whose rules have evidence of a change, with the time since when")
     outbox = _Key("outbox", "hash", "alerts that were sent to destinations, or are still to be sent")
     silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
     acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
@@ -284,7 +285,8 @@ SPECIMEN_NEWEST: Final = "newest"
 """Name of the list of the newest specimens; of much traffic a few a second."""
 
 SPECIMEN_JUDGED: Final = "judged"
-"""Name of the list of specimens that chance drew for the second labeler of a cascade, all with the same probability."""
+"""Name of the list of specimens that chance drew for the second labeler of a cascade, at each moment with one
+probability."""
 
 DATA_FIELD: Final = b"data"
 """The field of a stream entry that holds the JSON of one model."""

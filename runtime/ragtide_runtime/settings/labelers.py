@@ -384,6 +384,11 @@ class CascadeSettings(BaseModel):
     """Share by segment value, such as `{"lang=ru" = 0.5}`; of several values the largest share counts."""
     below: dict[str, float] = Field(default_factory=dict)
     """Scores of the proxy below which the reference always labels, such as `{"trace.adherence" = 0.3}`."""
+    boost: Annotated[float, Field(ge=1, le=1000)] = 8.0
+    """Factor of `rate` and `segment_rates` for a pipeline while its alert rules have evidence of a change that is not
+    enough for an alert; 1 leaves the rates as they are."""
+    boost_s: Annotated[float, Field(gt=0, le=31_536_000)] = 86_400.0
+    """Seconds for which one suspicion raises the rates at most."""
     middle: str = ""
     """Name of a third labeler, between the two, such as `model`; it labels a sample of its own."""
     middle_rate: Share = 0.2

@@ -1,0 +1,88 @@
+"""Writes which pipelines of a partition are suspected of a change, for the label workers, after commits."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from math import sqrt
+
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.suspected import read_suspected, write_suspected
+from ragtide_schemas import utc_now
+
+from ..alerts.rule_state import RuleEvidence
+from ..estimates.headline import SUSPICIOUS_PART
+from ..events.keys import HIDDEN, EstimateKey
+from ..state.state import AggregatorState
+
+
+class SuspicionWriter:
+    """The suspected pipelines of a partition.
+
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        reference: name of the labeler whose share a suspicion raises.
+    """
+
+    def __init__(self, redis: Redis, streams: Streams, reference: str) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._reference = reference
+        self._near: dict[str, set[EstimateKey]] | None = None
+        """By pipeline its keys with a rule near its line; None before the first look."""
+        self._written: dict[str, datetime] | None = None
+        """What Redis holds; None if that is not known."""
+
+    def look(self, state: AggregatorState, changed: Iterable[EstimateKey]) -> None:
+        """Look at the evidence of the rules on keys that changed; at first on all keys."""
+        if self._near is None:
+            self._near, changed = {}, state.keys
+        for key in changed:
+            if key.segment is not None or key.run is not None or key.metric.startswith(HIDDEN):
+                continue
+            row = state.index(key)
+            near = row is not None and any(
+                is_suspicious(evidence, is_sampled=key.labeler == self._reference)
+                for rule in state.rules_of(row)
+                if (evidence := rule.evidence()) is not None
+            )
+            keys = self._near.setdefault(key.pipeline, set()) if near else self._near.get(key.pipeline, set())
+            (keys.add if near else keys.discard)(key)
+            if not keys:
+                self._near.pop(key.pipeline, None)
+
+    async def write(self) -> None:
+        """Write the pipelines that are newly suspected or no longer; if Redis fails, after a later commit."""
+        near = self._near or {}
+        with suppress(RedisError):
+            if self._written is None:
+                self._written = await read_suspected(self._redis, [self._streams])
+            now = utc_now()
+            begun = {pipeline: now for pipeline in near if pipeline not in self._written}
+            ended = [pipeline for pipeline in self._written if pipeline not in near]
+            if not begun and not ended:
+                return
+            written = {name: since for name, since in self._written.items() if name in near} | begun
+            self._written = None
+            await write_suspected(self._redis, self._streams, begun, ended)
+            self._written = written
+
+
+def is_suspicious(evidence: RuleEvidence, *, is_sampled: bool) -> bool:
+    """Return whether the evidence of a rule is enough to judge more.
+
+    Args:
+        is_sampled: whether the values of the rule are those of the sample that becomes larger. Then false suspicions
+            cost little, because the rule soon has the values that clear them: half of the way to the line is enough, in
+            the logarithm. Otherwise it is the line at which a headline is suspicious.
+
+    >>> is_suspicious(RuleEvidence("fall", 200.0, 10_000.0, 0), is_sampled=True)
+    True
+    >>> is_suspicious(RuleEvidence("fall", 200.0, 10_000.0, 0), is_sampled=False)
+    False
+    """
+    line = sqrt(evidence.run_length) if is_sampled else evidence.run_length / SUSPICIOUS_PART
+    return evidence.once_in >= line
