@@ -90,7 +90,7 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
-        if name.startswith(("RAGTIDE_", "OPENAI_")):
+        if name.startswith(("RAGTIDE_", "OPENAI_", "AZURE_OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGTIDE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)

@@ -79,6 +79,10 @@ class ScriptedJudge(ScriptedServer):
         """Return the prompt of a request."""
         return JudgePrompt(request)
 
+    def listing(self, path: str) -> Any | None:
+        """Return the list of its one model."""
+        return {"object": "list", "data": [{"id": MODEL, "object": "model"}]} if path == "/models" else None
+
     def usual(self, request: dict[str, Any], scripted: Reply | None) -> dict[str, Any]:
         """Return the chat completion with an answer."""
         prompt = JudgePrompt(request)

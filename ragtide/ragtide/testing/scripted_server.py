@@ -83,6 +83,11 @@ class ScriptedServer:
         """Return the argument of a function given as `always`."""
         return request
 
+    def listing(self, path: str) -> Any | None:
+        """Return the JSON of a reply to GET, which is no request in `requests`; None for no such path."""
+        del path
+        return None
+
     def __enter__(self) -> Self:
         self._ready.clear()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -131,6 +136,9 @@ class ScriptedServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
+        listed = self.listing(head[0].removeprefix(f"GET {self.base}").partition(" ")[0])
+        if head[0].startswith("GET ") and listed is not None:
+            return await _send(writer, 200, json.dumps(listed).encode(), {})
         if not head[0].startswith(f"POST {self.base}{self.path} "):
             return await self._refuse(writer, Status(404, f"no such path: {head[0]}"))
         try:

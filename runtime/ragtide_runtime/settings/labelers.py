@@ -3,9 +3,11 @@
 `RemoteSettings` has the limits of a labeler that calls an endpoint.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
@@ -15,6 +17,9 @@ from .producers import ProducerSettings
 from .retention import Pattern
 
 Dollars = Annotated[float, Field(ge=0)]
+
+AZURE_KEY: Final = "AZURE_OPENAI_API_KEY"
+"""Variable with the key of an endpoint of Azure OpenAI."""
 
 
 def _not_judge(name: str) -> str:
@@ -137,7 +142,8 @@ class JudgeSettings(RemoteSettings):
     base_url: str | None = None
     """Address of the endpoint; by default `OPENAI_BASE_URL`, or else OpenAI's endpoint."""
     api_key: SecretStr | None = None
-    """Key of the endpoint; by default `OPENAI_API_KEY`. A local endpoint may need none."""
+    """Key of the endpoint; by default `OPENAI_API_KEY`, at Azure `AZURE_OPENAI_API_KEY`. A local endpoint may need
+    none."""
     families: tuple[Literal["trace", "ragchecker"], ...] = ("trace",)
     """Families of metrics: `trace` (one call), `ragchecker` (two calls); empty if the judge answers criteria only."""
     criteria: Annotated[tuple[Criterion, ...], Field(max_length=CRITERIA_MAX)] = ()
@@ -228,6 +234,25 @@ class JudgeSettings(RemoteSettings):
     @property
     def _token_rates(self) -> dict[str, float | None]:
         return {"tokens_per_minute": self.tokens_per_minute}
+
+    @property
+    def url(self) -> str | None:
+        """Address of the endpoint, of the settings or of `OPENAI_BASE_URL`; None for OpenAI's."""
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or None
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable with the key; None if `api_key` has it, or no variable is set."""
+        host = urlsplit(self.url or "").hostname or ""
+        names = (AZURE_KEY, "OPENAI_API_KEY") if host.endswith(".azure.com") else ("OPENAI_API_KEY",)
+        return None if self.api_key is not None else next(filter(os.environ.get, names), None)
+
+    @property
+    def key(self) -> str | None:
+        """The key that is sent; None if there is none."""
+        if self.api_key is not None:
+            return self.api_key.get_secret_value()
+        return None if self.key_variable is None else os.environ[self.key_variable]
 
     @property
     def most_answer_tokens(self) -> int:

@@ -511,6 +511,12 @@ def load_settings(**overrides: object) -> Settings:
         ConfigurationError: a setting is wrong or probably misspelt, the file has an unknown one, or the file that
             `RAGTIDE_CONFIG` names cannot be read.
     """
+    _check_named_file()
+    return load_settings_to_write(**overrides)
+
+
+def load_settings_to_write(**overrides: object) -> Settings:
+    """Return the settings as `load_settings`, for a command that writes the file: it may be missing."""
     unknown = unknown_variables(Settings)
     misspelt = [variable.sentence for variable in unknown if variable.near]
     if misspelt:
@@ -529,7 +535,14 @@ def settings_of_application(**overrides: object) -> Settings:
         f"{sentence}; it is ignored here, but ragtide's commands refuse it" if near else sentence
         for sentence, near in unknown_variables(Settings)
     )
+    _check_named_file()
     return _load(overrides)
+
+
+def _check_named_file() -> None:
+    named = os.environ.get("RAGTIDE_CONFIG")
+    if named is not None and not Path(named).is_file():
+        raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
 
 
 def _warn(sentences: Iterable[str]) -> None:
@@ -548,9 +561,6 @@ _warned: set[str] = set()
 def _load(overrides: dict[str, object]) -> Settings:
     if "labeler" in overrides:  # a command was asked for one labeler
         overrides = {"evaluators": (), **overrides}
-    named = os.environ.get("RAGTIDE_CONFIG")
-    if named is not None and not Path(named).is_file():
-        raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
     text, _ = read_toml(settings_file())
     try:
         settings = Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them

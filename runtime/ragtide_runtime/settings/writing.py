@@ -20,6 +20,15 @@ from .errors import line_of, read_toml
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting.
+
+    >>> variable_of("judge.model")
+    'RAGTIDE_JUDGE_MODEL'
+    """
+    return f"{PREFIX}{name}".replace(".", "_").upper()
+
+
 def write_settings(
     file: Path, values: Mapping[str, object], tables: Mapping[str, Sequence[Mapping[str, object]]] | None = None
 ) -> None:
@@ -35,7 +44,7 @@ def write_settings(
             it has a form in which the settings cannot be added.
     """
     for name in values:
-        variable = f"{PREFIX}{name}".replace(".", "_").upper()
+        variable = variable_of(name)
         if variable in {given.upper() for given in os.environ}:
             raise ConfigurationError(
                 f"{variable} is set in the environment, which is stronger than {file}: unset it, and try again"

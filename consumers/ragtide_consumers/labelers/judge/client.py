@@ -71,8 +71,7 @@ class JudgeClient:
         judge = settings.judge
         if judge.model is None:
             raise ConfigurationError("judge.model is not set: name the model, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini")
-        base_url = judge.base_url or os.environ.get("OPENAI_BASE_URL")
-        key = judge.api_key.get_secret_value() if judge.api_key else os.environ.get("OPENAI_API_KEY")
+        base_url, key = judge.url, judge.key
         if not key and base_url is None:
             raise ConfigurationError(
                 "the judge has no key: set OPENAI_API_KEY or RAGTIDE_JUDGE_API_KEY, or RAGTIDE_JUDGE_BASE_URL for "

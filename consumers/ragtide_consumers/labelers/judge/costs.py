@@ -1,6 +1,5 @@
 """The cost of a call of a model, and the calls that labeling would make, to look at the cost first. No I/O."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,8 +52,7 @@ def price_of(judge: JudgeSettings) -> CallPrice | None:
     if own is not None:
         return CallPrice(SETTINGS_SOURCE, own)
     table = price_table()
-    url = judge.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-    listed = None if table is None else table.price_at(judge.model, url)
+    listed = None if table is None else table.price_at(judge.model, judge.url or OPENAI_URL)
     return None if table is None or listed is None else CallPrice(table.name, listed)
 
 
