@@ -8,7 +8,7 @@ SOURCES := schemas runtime producers consumers aggregator roles offline web ragt
 
 CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
 
-.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -246,6 +246,9 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 
 covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write benchmarks/measured/covariates.md
 	$(BIN)/python benchmarks/covariates.py $(ROWS) > benchmarks/measured/covariates.md
+
+falls: .venv/.dev ## how soon falls are found, by the local labeler, a judge of a sample, and thumbs; ROWS=files of labeled rows; write benchmarks/measured/falls.md
+	$(BIN)/python benchmarks/falls.py $(ROWS) > benchmarks/measured/falls.md
 
 preferences: .venv/.dev ## correlation of metrics with people's preferences, PAIRS=a file of pairs, PUBLISHED=the paper's outputs; write benchmarks/measured/preferences.md
 	$(BIN)/python benchmarks/preferences.py $(PAIRS) $(if $(PUBLISHED),--published $(PUBLISHED)) > benchmarks/measured/preferences.md
