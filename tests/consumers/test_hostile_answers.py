@@ -17,7 +17,7 @@ from tests.support.hostile_server import ATTACKS, JUNK, SMALL_JUNK, hostile
 from tests.support.receiver import destination
 from tests.support.told import told_of
 
-from ragtide_consumers.labelers.models import hub
+from ragtide_consumers.labelers.models import hub, hub_client
 from ragtide_consumers.labelers.models.hub import HubModel, download
 from ragtide_consumers.labelers.protocol import LabelerUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
@@ -122,6 +122,7 @@ async def test_a_hostile_answer_is_an_error_of_the_client(
 ) -> None:
     for name, value in (("PAUSE_S", 0.0), ("SILENCE_S", LIMIT_S), ("ATTEMPTS", 1)):
         monkeypatch.setattr(hub, name, value)
+    monkeypatch.setattr(hub_client, "SILENCE_S", LIMIT_S)
     ask, errors = CLIENTS[client]
     async with hostile(ATTACKS[attack]) as url, counted_turns() as turns:
         with pytest.raises(errors) as found:

@@ -1,10 +1,12 @@
 """A Hub of Hugging Face on this machine: folders under names and commits, over real HTTP."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 
 class Hub:
@@ -24,9 +26,24 @@ class Hub:
         """Statuses of the next replies in place of files."""
         self.cut = False
         """Whether replies end in their middle."""
+        self.cards: dict[str, dict[str, Any]] = {}
+        """What the API says about a repository besides its commit and files."""
         self.elsewhere = ""
         """Address to which ONNX files are redirected, if any."""
         self.url = ""
+
+    def listing(self, place: str) -> dict[str, Any] | None:
+        """Return the API's description of a repository, or of one of its commits; None without one."""
+        repository, _, revision = place.partition("/revision/")
+        for name, folder in self.models.items():
+            owner, _, commit = name.partition("@")
+            if owner == repository and revision in ("", "main", commit):
+                files = sorted(path for path in folder.rglob("*") if path.is_file())
+                siblings = [
+                    {"rfilename": path.relative_to(folder).as_posix(), "size": path.stat().st_size} for path in files
+                ]
+                return {"id": owner, "sha": commit, "siblings": siblings, **self.cards.get(owner, {})}
+        return None
 
 
 @contextmanager
@@ -41,8 +58,13 @@ def hub_of(models: dict[str, Path]) -> Iterator[Hub]:
             repository, _, rest = self.path.removeprefix("/").partition("/resolve/")
             commit, _, name = rest.partition("/")
             path = hub.models.get(f"{repository}@{commit}", Path("/nowhere")) / name
+            described = self.path.startswith("/api/models/")
             if hub.statuses:
                 self.answer(hub.statuses.pop(0), b"")
+            elif described:
+                listing = hub.listing(self.path.removeprefix("/api/models/").partition("?")[0])
+                # Without a token the Hub does not say whether a repository is missing or private.
+                self.answer(401 if listing is None else 200, json.dumps(listing).encode())
             elif not path.is_file():
                 self.answer(404, b"no such file")
             elif hub.elsewhere and name.endswith(".onnx") and not self.headers["Host"].startswith("localhost"):

@@ -101,11 +101,7 @@ def model_files(
     if not (place / "config.json").is_file():
         raise ConfigurationError(f"{name} has no config.json: copy it from the model's repository")
     config = parse_json(place, "config.json", ModelConfig, name)
-    if config.auto_map:
-        raise ConfigurationError(
-            f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
-            "standard architecture"
-        )
+    check_code(config, name)
     tokenizer = place / "tokenizer.json"
     if not tokenizer.is_file():
         raise ConfigurationError(
@@ -124,6 +120,23 @@ def model_files(
             f"restore it, or set {setting}_digest to the new digest"
         )
     return ModelFiles(name, onnx, tokenizer, config, calibration, digest)
+
+
+def check_code(config: ModelConfig, name: str) -> None:
+    """Check that a model needs no code of its own.
+
+    Args:
+        config: of the model.
+        name: the model in words, for the message.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    if config.auto_map:
+        raise ConfigurationError(
+            f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
+            "standard architecture"
+        )
 
 
 def _why_not(path: Path) -> str:

@@ -9,8 +9,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,15 +18,13 @@ from typing import Final
 
 import aiohttp
 import structlog
-from yarl import URL
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.outside.certificates import tls_context
-from ragtide_runtime.outside.proxies import proxy_of, through
 from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .calibration import NAME as CALIBRATION
 from .files import MODEL_BYTES, external_files, model_files
+from .hub_client import SILENCE_S, HubClient, hub_client
 
 ATTEMPTS: Final = 3
 """Most tries to download a file."""
@@ -34,14 +32,8 @@ ATTEMPTS: Final = 3
 PAUSE_S: Final = 2.0
 """Seconds between two tries."""
 
-SILENCE_S: Final = 60.0
-"""Seconds without a byte after which a try has failed."""
-
 SLOWEST_BYTES_PER_S: Final = 10_000
 """Bytes a second below which a try has failed, after `SILENCE_S` seconds."""
-
-REDIRECTS_MAX: Final = 5
-"""Most redirects of one file: large files are on other hosts."""
 
 PARTIAL: Final = ".partial-"
 """Begin of the names of folders into which a download is made."""
@@ -52,9 +44,8 @@ ABANDONED_S: Final = 86_400.0
 RECORD: Final = "downloaded.json"
 """File that is written last, with the digest of the others."""
 
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-
 _NAME: Final = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+_CACHED: Final = re.compile(r"([0-9a-f]{40})--(.+)")
 _PINNED: Final = re.compile(r"([\w.-]{1,96}/[\w.-]{1,96})@([0-9a-f]{40})")
 
 log = structlog.get_logger("ragtide.worker")
@@ -76,7 +67,36 @@ class HubModel:
     @property
     def folder(self) -> str:
         """Name of its folder in the cache."""
-        return f"{self.repository.replace('/', '--')}@{self.commit}--{self.file.replace('/', '--')}"
+        return f"{_cached(self.repository)}@{self.commit}--{_cached(self.file)}"
+
+
+def is_hub_name(place: str) -> bool:
+    """Return whether a text may be the name of a model of the Hub: owner and name, and perhaps `@` with a revision."""
+    return bool(_NAME.fullmatch(place.partition("@")[0])) and place[0] != "." and not Path(place).exists()
+
+
+def cached_model(place: str, file: str, cache: Path) -> HubModel | None:
+    """Return the model of a name that was downloaded last; None without one. It needs no network.
+
+    Args:
+        place: owner and name, and perhaps `@` with a full commit.
+        file: the ONNX file; empty for any.
+        cache: folder of downloaded models.
+    """
+    repository, _, commit = place.partition("@")
+    models = [
+        (record.stat().st_mtime, record.parent.name) for record in cache.glob(f"{_cached(repository)}@*/{RECORD}")
+    ]
+    for _, name in sorted(models, reverse=True):
+        known = _CACHED.fullmatch(name.removeprefix(f"{_cached(repository)}@"))
+        model = None if known is None else HubModel(repository, known[1], known[2].replace("--", "/"))
+        if model is not None and commit in ("", model.commit) and file in ("", model.file):
+            return model
+    return None
+
+
+def _cached(repository: str) -> str:
+    return repository.replace("/", "--")
 
 
 def hub_model(place: str, file: str, setting: str, optional: tuple[str, ...] = (CALIBRATION,)) -> HubModel | None:
@@ -93,7 +113,7 @@ def hub_model(place: str, file: str, setting: str, optional: tuple[str, ...] = (
     """
     pinned = _PINNED.fullmatch(place)
     if pinned is None:
-        if _NAME.fullmatch(place.partition("@")[0]) and not Path(place).exists():
+        if is_hub_name(place):
             raise ConfigurationError(
                 f"{setting} = {place!r} is no folder, and as a model of the Hub it has no full commit: write "
                 "owner/name@ and the 40 digits of the commit, or correct the path"
@@ -104,8 +124,21 @@ def hub_model(place: str, file: str, setting: str, optional: tuple[str, ...] = (
     return HubModel(pinned[1], pinned[2], file, optional)
 
 
-async def download(model: HubModel, settings: ModelsSettings, cache: Path, setting: str) -> Path:
+Loaded = Callable[[str, int], None]
+"""Is called with the name of a file and the number of its bytes that came, while they come."""
+
+
+async def download(
+    model: HubModel, settings: ModelsSettings, cache: Path, setting: str, loaded: Loaded | None = None
+) -> Path:
     """Return the folder of a model in the cache, after a download if it is not there yet.
+
+    Args:
+        model: at a commit.
+        settings: address and token of the Hub.
+        cache: folder of downloaded models.
+        setting: name of the setting, for messages.
+        loaded: follows the download.
 
     Raises:
         ConfigurationError: the Hub cannot be reached, refuses, or has no such file; or the files were changed since.
@@ -114,8 +147,8 @@ async def download(model: HubModel, settings: ModelsSettings, cache: Path, setti
     if not (folder / RECORD).is_file():
         partial = await asyncio.to_thread(_new_folder, cache)
         try:
-            async with _session() as session:
-                await _Download(session, model, settings, partial, setting).run()
+            async with hub_client(settings) as client:
+                await _Download(client, model, partial, setting, loaded).run()
             files = await asyncio.to_thread(
                 model_files, str(partial), model.file, setting=setting, optional=model.optional
             )
@@ -159,27 +192,13 @@ def _new_folder(cache: Path) -> Path:
     return Path(mkdtemp(prefix=PARTIAL, dir=cache))
 
 
-@asynccontextmanager
-async def _session() -> AsyncIterator[aiohttp.ClientSession]:
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE_S / 2, sock_read=SILENCE_S)
-    # Packed bytes may unpack to any size, so the Hub is asked for plain ones.
-    headers = {"Accept-Encoding": "identity", "User-Agent": "ragtide"}
-    async with aiohttp.ClientSession(
-        headers=headers,
-        timeout=timeout,
-        auto_decompress=False,
-        connector=aiohttp.TCPConnector(ssl=tls_context()),
-    ) as session:
-        yield session
-
-
 class _Download:
     def __init__(
-        self, session: aiohttp.ClientSession, model: HubModel, settings: ModelsSettings, folder: Path, setting: str
+        self, client: HubClient, model: HubModel, folder: Path, setting: str, loaded: Loaded | None = None
     ) -> None:
-        self._session = session
+        self._client = client
         self._model = model
-        self._settings = settings
+        self._loaded = loaded
         self._folder = folder
         self._name = f"{setting} = '{model.repository}@{model.commit}'"
         self._left = MODEL_BYTES
@@ -206,10 +225,10 @@ class _Download:
                 raise ConfigurationError(f"{self._name} has no {other} on the Hub: use another model")
 
     async def _load_file(self, name: str) -> bool:
-        url = f"{self._settings.hub_url.rstrip('/')}/{self._model.repository}/resolve/{self._model.commit}/{name}"
+        path = f"/{self._model.repository}/resolve/{self._model.commit}/{name}"
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                async with self._reply(url) as reply:
+                async with self._client.reply(path) as reply:
                     if reply.status == 404:
                         return False
                     if reply.status in {401, 403}:
@@ -222,32 +241,12 @@ class _Download:
                     return True
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if attempt == ATTEMPTS:
-                    line = " ".join(f"{type(error).__name__}: {error}".split())[:200] + through(proxy_of(url))
                     raise ConfigurationError(
-                        f"{self._name} cannot be downloaded ({line}): try again when {self._settings.hub_url} can be "
-                        "reached, or copy the model into a folder"
+                        f"{self._name} cannot be downloaded ({self._client.error_line(error)}): try again when "
+                        f"{self._client.url} can be reached, or copy the model into a folder"
                     ) from None
             await asyncio.sleep(PAUSE_S)
         return False
-
-    @asynccontextmanager
-    async def _reply(self, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        began = place = URL(url)
-        token = self._settings.hub_token
-        for _ in range(REDIRECTS_MAX + 1):
-            is_hub = token is not None and place.origin() == began.origin()
-            headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token is not None and is_hub else None
-            proxy = proxy_of(str(place))
-            address = None if proxy is None else proxy.url
-            async with self._session.get(place, headers=headers, allow_redirects=False, proxy=address) as reply:
-                if reply.status not in _REDIRECTS:
-                    yield reply
-                    return
-                try:
-                    place = place.join(URL(reply.headers.get("Location", "")))
-                except ValueError:
-                    raise aiohttp.ClientError("a redirect without an address") from None
-        raise aiohttp.ClientError(f"more than {REDIRECTS_MAX} redirects")
 
     async def _write(self, reply: aiohttp.ClientResponse, name: str) -> None:
         path = self._folder / name
@@ -262,6 +261,8 @@ class _Download:
                 if self._left < 0:
                     raise ConfigurationError(f"{self._name} has more than {MODEL_BYTES:,} bytes: use a smaller model")
                 await asyncio.to_thread(file.write, block)
+                if self._loaded is not None:
+                    self._loaded(name, before - self._left)
                 if time.monotonic() - began > SILENCE_S + (before - self._left) / SLOWEST_BYTES_PER_S:
                     raise aiohttp.ClientPayloadError(f"{name} comes slower than {SLOWEST_BYTES_PER_S:,} bytes/s")
         written = before - self._left

@@ -19,7 +19,7 @@ from ragtide_runtime.settings.model import Settings
 
 from .calibration import NAME as CALIBRATION
 from .calibration import Calibration
-from .files import DIGEST_DIGITS, ModelFiles, model_files
+from .files import DIGEST_DIGITS, ModelConfig, ModelFiles, check_code, model_files
 from .hub import download, hub_model, recorded_digest
 from .pair_classifier import PairClassifier
 from .pooling import SENTENCE_FILES, sentence_form
@@ -91,7 +91,12 @@ async def _folder(settings: Settings, kind: str) -> str:
     model = hub_model(place, getattr(models, f"{kind}_file"), setting, OPTIONAL[kind])
     if model is None:
         return place
-    return str(await download(model, models, models.cache_dir or settings.data_dir / "models", setting))
+    return str(await download(model, models, cache_of(settings), setting))
+
+
+def cache_of(settings: Settings) -> Path:
+    """Return the folder of downloaded models."""
+    return settings.models.cache_dir or settings.data_dir / "models"
 
 
 def _load(settings: ModelsSettings, folders: Mapping[str, str]) -> LoadedModels:
@@ -159,13 +164,36 @@ def _calibration(setting: str, values: Mapping[str, float]) -> Calibration:
         raise ConfigurationError(f"{setting}_calibration{where and f', {where}'}: {first['msg']}: correct it") from None
 
 
-def _session(files: ModelFiles, settings: ModelsSettings, kinds: tuple[str, ...]) -> ModelSession:
-    architecture = next(iter(files.config.architectures), "")
+def check_support(config: ModelConfig, settings: ModelsSettings, name: str) -> None:
+    """Check by its `config.json` whether a model can decide about support, before its weights are loaded.
+
+    Args:
+        config: of the model.
+        settings: meaning of its labels.
+        name: the model in words, for messages.
+
+    Raises:
+        ConfigurationError: it needs code of its own, is of another kind, or a label's meaning is unknown.
+    """
+    check_code(config, name)
+    _checked_architecture(config, name, (PAIRS, TOKENS))
+    if config.id2label is not None:
+        labels = [label for _, label in sorted(config.id2label.items())]
+        positive_labels(labels, settings.support_labels, SUPPORTED, setting="support_labels", model=name)
+
+
+def _checked_architecture(config: ModelConfig, name: str, kinds: tuple[str, ...]) -> str:
+    architecture = next(iter(config.architectures), "")
     if not architecture.endswith(kinds):
         raise ConfigurationError(
-            f"{files.name} is of the architecture {architecture[:80] or 'none'}, by config.json: a model whose "
+            f"{name} is of the architecture {architecture[:80] or 'none'}, by config.json: a model whose "
             f"architecture ends with {' or '.join(kinds)} is needed"
         )
+    return architecture
+
+
+def _session(files: ModelFiles, settings: ModelsSettings, kinds: tuple[str, ...]) -> ModelSession:
+    architecture = _checked_architecture(files.config, files.name, kinds)
     form = sentence_form(files) if SENTENCES in kinds else None
     session = ModelSession(files, settings, per_token=architecture.endswith(TOKENS), form=form)
     log.info(
