@@ -213,10 +213,8 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
     def _figures(self, corruption: Corruption, metric: str, confidence: float) -> CorruptionFigures:
         subsets, pairs = self._pairs(corruption.name, metric)
         there = ~np.isnan(pairs.predicted)
-        both = {name: pairs.part(there & (subsets == name)) for name in dict.fromkeys(subsets.tolist())}
-        both = {name: part for name, part in both.items() if len(part.truth) >= FEWEST}
-        definition = definition_of(metric, self._declared)
-        lower_is_better = definition is not None and definition.direction is Direction.LOWER
+        both = _compared(subsets, pairs)
+        lower_is_better = self._is_better_lower(metric)
         better = _clean_is_lower if lower_is_better else _clean_is_higher
         statistics = {"AUROC": better, "change": bias, SLOPE: bias if lower_is_better else _fall}
         figures = figures_of(statistics, both, confidence, self.result.seed)
@@ -238,6 +236,23 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
             delay=self._delay(corruption.name, subsets, pairs, metric) if tried >= FEWEST else None,
             verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, distinguished),
         )
+
+    def slopes(self, confidence: float = 0.95) -> dict[str, tuple[Slope, ...]]:
+        """Return by metric how far its mean gets worse with each corruption: `figures` have more, and take longer."""
+        slopes: dict[str, tuple[Slope, ...]] = {}
+        for metric in self.metrics:
+            fall = {SLOPE: bias if self._is_better_lower(metric) else _fall}
+            measured = []
+            for corruption in self.corruptions:
+                both = _compared(*self._pairs(corruption.name, metric))
+                (figure,) = figures_of(fall, both, confidence, self.result.seed)
+                measured.append(measured_slope(corruption.name, figure, sum(len(part.truth) for part in both.values())))
+            slopes[metric] = tuple(slope for slope in measured if slope is not None)
+        return slopes
+
+    def _is_better_lower(self, metric: str) -> bool:
+        definition = definition_of(metric, self._declared)
+        return definition is not None and definition.direction is Direction.LOWER
 
     def _pairs(self, corruption: str, metric: str) -> tuple[NDArray[np.str_], SubsetScores]:
         """Return the spoilt scores, NaN for an absent one, with the clean ones as the truth, and the subset of each.
@@ -264,6 +279,12 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         weights = 1 / (sizes[place] * len(sizes))
         seed = random_of(metric, corruption, self.result.seed).getrandbits(63)
         return simulated_delay(pairs.truth, pairs.predicted, weights, key, seed=seed)
+
+
+def _compared(subsets: NDArray[np.str_], pairs: SubsetScores) -> dict[str, SubsetScores]:
+    there = ~np.isnan(pairs.predicted)
+    both = {name: pairs.part(there & (subsets == name)) for name in dict.fromkeys(subsets.tolist())}
+    return {name: part for name, part in both.items() if len(part.truth) >= FEWEST}
 
 
 def _fall(after: Floats, clean: Floats) -> float:

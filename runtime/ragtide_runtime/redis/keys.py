@@ -100,6 +100,9 @@ class Streams:
     silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
     acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
     criteria = _Key("criteria", "hash", "criteria that operators wrote, by name", place="partition 0")
+    slopes = _Key(
+        "slopes", "hash", "slopes of labelers that were measured here, by labeler and version", place="partition 0"
+    )
     annotations = _Key(
         "annotations", "sorted set", "annotated items, by when their annotations expire", place="partition 0"
     )
