@@ -1,12 +1,13 @@
 """`ragtide demo`, `up`, `doctor`, `docs`, and the roles of a deployment."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from ..printing import err, fitted, folded, out, print_json, warn
-from ..running import JsonOption, Role, WorkspaceOption, given
+from ..running import JsonOption, LabelerOptions, Role, WorkspaceOption, given
 from . import command
 from .experiments import capacity
 
@@ -174,6 +175,7 @@ _FOUND_SHOWN: Final = 20
 @command(
     "ragtide up",
     "ragtide up --open",
+    "ragtide up --labeler model --model cross-encoder/nli-deberta-v3-xsmall",
     "ragtide up --processes 4",
     "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up",
 )
@@ -198,6 +200,7 @@ def up(
             "that are left [RAGTIDE_WORKER_PROCESSES].",
         ),
     ] = None,
+    chosen: LabelerOptions = LabelerOptions(),
 ) -> None:
     """Run all roles until Ctrl-C.
 
@@ -211,7 +214,7 @@ def up(
 
     if no_page and (open_page or port is not None):
         raise typer.BadParameter("--no-page goes with neither --open nor --port: leave out one of them")
-    settings = given(context).settings(worker_processes=processes)
+    settings = chosen.settings(partial(given(context).settings, worker_processes=processes))
     count = process_count(settings, own_processors() - 1, own_limits().memory_bytes)
     if port is not None:
         serve = settings.serve.model_copy(update={"port": port})
@@ -244,6 +247,7 @@ def worker(
         ),
     ] = None,
     workspace: WorkspaceOption = None,
+    chosen: LabelerOptions = LabelerOptions(),
 ) -> None:
     """Run a worker: it labels interactions.
 
@@ -256,7 +260,7 @@ def worker(
     from ..running.redis import settings_with
     from ..running.roles import run_until_signal
 
-    settings = settings_with(context, workspace, roles=True)
+    settings = chosen.settings(partial(settings_with, context, workspace, roles=True))
     if workspace is not None:
         local = given(context).settings()
         check_labeler(settings.labeler, local, workspace)

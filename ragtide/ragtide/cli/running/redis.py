@@ -62,17 +62,18 @@ def with_redis(
             raise RedisUnavailable(f"{redact(handle.url)}: {explained(error)}; try again when Redis works") from error
 
 
-def settings_with(context: typer.Context, workspace: str | None, *, roles: bool = False) -> Settings:
+def settings_with(context: typer.Context, workspace: str | None, *, roles: bool = False, **options: object) -> Settings:
     """Return the settings of the deployment or, with a name, of one of its workspaces.
 
     Args:
         workspace: its name; None for the deployment.
         roles: whether roles of the workspace are to work on its interactions.
+        options: settings that override environment and file; None does not.
 
     Raises:
         ConfigurationError: there is no workspace of that name, or no role works on it.
     """
-    settings = given(context).settings()
+    settings = given(context).settings(**options)
     if workspace is None:
         return settings
     return with_redis(settings, lambda redis, _: settings_of(redis, settings, workspace, roles=roles))
