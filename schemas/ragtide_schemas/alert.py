@@ -201,8 +201,9 @@ class Alert(VersionedModel):
     """The normal mean, spread, RMSE or kappa: given, learned, of a past window, or the rule's target; of a `seasonal`
     baseline the mean over the hours since the change; of a rule with `adjust` the mean of the baselines of all segment
     values, by their shares of the interactions so far."""
-    baseline_source: Literal["given", "learned", "window", "target", "seasonal"] | None = None
-    """Source of the baseline; a baseline that was not given is the lenient end of its interval."""
+    baseline_source: Literal["given", "learned", "window", "target", "seasonal", "earlier"] | None = None
+    """Source of the baseline; a baseline that was learned is the lenient end of its interval, and with `earlier` it is
+    the mean of all values before the change."""
     normal: float | None = None
     """The normal mean, spread, RMSE or kappa itself: as it was learned, or as the rule gives it; `baseline` is the
     lenient end of what was learned. None for a target."""

@@ -47,6 +47,13 @@ SEASONAL: Final = "seasonal"
 SEGMENT_COVARIATE: Final = "segment:"
 """Prefix of a covariate that is a segment: `segment:NAME`."""
 
+EARLIER: Final = "earlier"
+"""The baseline of a rule that compares each value with all earlier ones, by ranks."""
+
+LEAST_RANKED_PART: Final = 0.02
+"""Least `min_effect` of a rule with the baseline `earlier`, as a part of the range of its metric: with a smaller one
+more false alarms than stated would come of what chance does to the earlier values."""
+
 LEARN_COVARIATE: Final = 1_000
 """Number of values that a rule on a covariate learns from unless it states one: shares need more than a mean."""
 
@@ -258,9 +265,23 @@ class Drift(AlertKind):
 
     watches_level = True
 
+    def check_range(self, rule: "AlertRule", definition: MetricDefinition) -> None:
+        """Check that a rule can fire on its metric, and that ranks leave room for chance."""
+        super().check_range(rule, definition)
+        least = LEAST_RANKED_PART * (definition.upper - definition.lower)
+        if rule.baseline == EARLIER and rule.min_effect < least * (1 - 1e-9):
+            raise ValueError(
+                f'min_effect is {rule.min_effect:g}, and baseline = "earlier" needs at least {least:g} for '
+                f"{rule.metric}, 2% of its range: give that, or leave baseline out to learn a mean of first values"
+            )
+
     def check(self, rule: "AlertRule") -> None:
         """Check that no target is given, and that a fixed mix has baselines of its own."""
         _refuse_target(rule)
+        if rule.baseline == EARLIER and "learn_n" in rule.model_fields_set:
+            raise ValueError(
+                f'learn_n is {rule.learn_n}, and baseline = "earlier" compares with all values before: leave it out'
+            )
         if rule.adjust is None:
             return
         if rule.segment is not None:
@@ -303,6 +324,8 @@ class Errors(AlertKind):
         """Check the direction."""
         if rule.direction not in (None, "rise"):
             raise ValueError("an rmse rule fires on a rising error: leave direction out")
+        if rule.baseline == EARLIER:
+            raise ValueError('baseline = "earlier" compares scores, and not their errors: use kind = "drift"')
 
     def check_range(self, rule: "AlertRule", definition: MetricDefinition) -> None:
         """Check that an error can be beyond the limit."""
@@ -327,7 +350,7 @@ class Kappa(AlertKind):
         """Check that it has one baseline, a run length, and can fire."""
         if rule.direction not in (None, "fall"):
             raise ValueError("a rule on kappa fires on a falling kappa: leave direction out")
-        if rule.baseline == SEASONAL or rule.baseline_window is not None:
+        if isinstance(rule.baseline, str) or rule.baseline_window is not None:
             raise ValueError(
                 "a rule on kappa has one baseline: give it as a number, leave it out to learn it, or give a target"
             )
@@ -380,9 +403,10 @@ class Distribution(AlertKind):
     def check(self, rule: "AlertRule") -> None:
         """Check that it has a baseline of both, or none."""
         _refuse_target(rule)
-        if rule.baseline == SEASONAL:
+        if rule.baseline in (SEASONAL, EARLIER):
             raise ValueError(
-                'baseline = "seasonal" knows means, and a distribution rule compares spreads too: use kind = "drift"'
+                f'baseline = "{rule.baseline}" knows means, and a distribution rule compares spreads too: use kind = '
+                '"drift"'
             )
         if rule.direction not in (None, "both"):
             raise ValueError("a distribution rule fires in both directions: leave direction out")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from .alert_kinds import KINDS, SEASONAL, Movement, RuleKindName, completed, kind_of_rule
+from .alert_kinds import EARLIER, KINDS, SEASONAL, Movement, RuleKindName, completed, kind_of_rule
 from .base import Name, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
@@ -38,11 +38,11 @@ Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 class AlertRule(WireModel):
     """An alert rule: a metric, a baseline, and a false-alarm budget.
 
-    The baseline is given, learned from the first `learn_n` values, taken from the `baseline_window` before the present
-    one, or learned for each hour of the day or of the week (`seasonal`). With `adjust`, each value of a segment has a
-    baseline of its own. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at
-    least `run_length`, or follows from the budget or the false-discovery rate of the deployment
-    (docs/understand/drift.md).
+    The baseline is given, learned from the first `learn_n` values, all values before each value (`earlier`), taken from
+    the `baseline_window` before the present one, or learned for each hour of the day or of the week (`seasonal`). With
+    `adjust`, each value of a segment has a baseline of its own. A rule fires on evidence of an e-detector. The mean
+    number of values between false alarms is at least `run_length`, or follows from the budget or the false-discovery
+    rate of the deployment (docs/understand/drift.md).
     """
 
     name: Name
@@ -66,6 +66,9 @@ class AlertRule(WireModel):
     """Direction of a bad change; by default against the metric's own direction, and both for `distribution`."""
     pipeline: Name = "*"
     """Shell-style pattern of the names of pipelines."""
+    labeler: Annotated[str, StringConstraints(pattern=r"^!?[^!\s][^\s]{0,255}$")] | None = None
+    """Name of a labeler, such as `judge`, whose scores it watches; `!local` watches those of all but `local`. None
+    watches each labeler by itself."""
     segment: Name | None = None
     """Name of a segment, to evaluate each of its values by itself; None evaluates whole pipelines."""
     adjust: Name | None = None
@@ -77,8 +80,9 @@ class AlertRule(WireModel):
     """For `threshold`: the rule is about this quantile, such as 0.95, and not about the mean. `min_effect` and
     `hysteresis` are then shares of the answers: with a quantile of 0.95 the rule counts more than 5% + `min_effect` of
     the answers beyond the target."""
-    baseline: float | Literal["seasonal"] | None = None
-    """The normal mean or error; None learns it. `seasonal` learns it for each hour of the `season`."""
+    baseline: float | Literal["seasonal", "earlier"] | None = None
+    """The normal mean or error; None learns it from the first `learn_n` values. `earlier` compares each value with all
+    values before it, by ranks. `seasonal` learns it for each hour of the `season`."""
     baselines: Annotated[dict[Name, float], Field(min_length=1, max_length=ADJUSTED_MAX)] | None = None
     """With `adjust`: the normal mean of each segment value, such as `de`; None learns each from its first `learn_n`
     values. Segment values that are not named are not compared."""
@@ -113,11 +117,11 @@ class AlertRule(WireModel):
     @field_validator("baseline", mode="before")
     @classmethod
     def _is_number_or_seasonal(cls, value: object) -> object:
-        if isinstance(value, str) and value != SEASONAL:
+        if isinstance(value, str) and value not in (SEASONAL, EARLIER):
             try:
                 float(value)
             except ValueError:
-                raise ValueError('is no number: give the normal mean, or "seasonal"') from None
+                raise ValueError('is no number: give the normal mean, "earlier" or "seasonal"') from None
         return value
 
     @model_validator(mode="after")
@@ -181,6 +185,12 @@ class AlertRule(WireModel):
     def reference(self) -> float | None:
         """The number that the rule gives to compare a statistic with: target or baseline; None if it is learned."""
         return self.given_baseline if self.target is None else self.target
+
+    def watches_labeler(self, labeler: str) -> bool:
+        """Return whether the rule watches the scores of a labeler."""
+        if self.labeler is None or not self.labeler.startswith("!"):
+            return self.labeler in (None, labeler)
+        return self.labeler != f"!{labeler}"
 
     def side(self, better: Direction | None) -> QuantileSide:
         """Return the side of the target on which answers are bad, for a rule on a quantile.

@@ -429,7 +429,7 @@ def _learned(alert: Alert) -> str:
     n = "" if not alert.normal_n else f" from {kind_of(alert).counted(alert.normal_n)}"
     if alert.baseline_source == "window":
         return f", as in {line(alert.normal_of or 'the time before')}{n.replace(' from', ':')}"
-    return f", learned{n}"
+    return f", the mean{n.replace(' from', ' of')} before" if alert.baseline_source == "earlier" else f", learned{n}"
 
 
 def _limit(alert: Alert) -> float | None:

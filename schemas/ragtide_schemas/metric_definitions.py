@@ -32,11 +32,13 @@ def _trace(
     related: tuple[str, ...],
     source: str = _RAGBENCH,
     default_rule: str | None = None,
+    default_rule_labeler: str | None = None,
     of_context: bool = False,
 ) -> MetricDefinition:
     return MetricDefinition(
         f"trace.{name}", 0.0, 1.0, Direction.HIGHER, Kind.ALGEBRAIC, meaning, source, definition, needs, bands,
-        does_not_tell=does_not_tell, related=related, default_rule=default_rule, from_labels=True,
+        does_not_tell=does_not_tell, related=related, default_rule=default_rule,
+        default_rule_labeler=default_rule_labeler, from_labels=True,
         of_context=of_context,
     )  # fmt: skip
 
@@ -52,6 +54,7 @@ TRACE: Final = (
         "more documents lower it.",
         related=("retrieval.match", "trace.context_utilization", "ragchecker.claim_recall", "retrieval.empty"),
         default_rule="relevance-drift",
+        default_rule_labeler="!local",
         of_context=True,
     ),
     _trace(
@@ -83,6 +86,7 @@ TRACE: Final = (
         does_not_tell="Whether the response is correct or complete: a copy of the documents scores high.",
         related=("trace.supported_fraction", "ragchecker.faithfulness", "response.empty"),
         default_rule="adherence-drift",
+        default_rule_labeler="!local",
     ),
     _trace(
         "supported_fraction",
@@ -358,7 +362,14 @@ MATCH: Final = MetricDefinition(
 
 
 def _outcome(
-    name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...], poor: Pattern
+    name: str,
+    definition: str,
+    meaning: str,
+    *,
+    does_not_tell: str,
+    related: tuple[str, ...],
+    poor: Pattern,
+    default_rule: str,
 ) -> MetricDefinition:
     return MetricDefinition(
         name,
@@ -373,6 +384,7 @@ def _outcome(
         bands=Bands(0.2, 0.1, 0.02),
         does_not_tell=does_not_tell,
         related=related,
+        default_rule=default_rule,
         patterns=(poor,),
     )
 
@@ -383,6 +395,7 @@ EMPTY_RETRIEVAL: Final = _outcome(
     "Share of the interactions for which nothing was retrieved.",
     does_not_tell="Whether the retrieved documents are relevant.",
     related=("retrieval.match", "trace.context_relevance", "response.empty"),
+    default_rule="empty-retrieval-rise",
     poor=Pattern(
         "nothing_retrieved",
         {"retrieval.empty": "poor"},
@@ -397,6 +410,7 @@ EMPTY_RESPONSE: Final = _outcome(
     "Share of the interactions without a response, such as refusals and errors of tools.",
     does_not_tell="Why a response is empty: refusals, errors and timeouts count alike.",
     related=("retrieval.empty",),
+    default_rule="empty-response-rise",
     poor=Pattern(
         "no_response",
         {"response.empty": "poor"},

@@ -90,7 +90,9 @@ class MetricDefinition:
     related: tuple[str, ...] = ()
     """Names of metrics to read beside it."""
     default_rule: str | None = None
-    """Name of the rule in force by default, which detects a change for the worse from a learned baseline."""
+    """Name of the rule in force by default, which detects a change for the worse from all values before."""
+    default_rule_labeler: str | None = None
+    """Labelers whose scores this rule watches, as a rule states them (`!local`); None for all."""
     diagnosis_bands: Bands | None = None
     """Bands in diagnoses only, of a metric whose level depends on the documents."""
     patterns: tuple[Pattern, ...] = ()

@@ -56,6 +56,8 @@ def rule(name: str, kind: str = "drift", metric: str = ADHERENCE, **fields: Any)
 PLAIN = (
     rule("floor", "threshold", target=0.7, run_length=20, resolve_run_length=20),
     rule("learned", learn_n=20, run_length=20),
+    rule("earlier", baseline="earlier", run_length=20, resolve_run_length=20),
+    rule("earlier-both", metric=RELEVANCE, baseline="earlier", direction="both", run_length=20, resolve_run_length=20),
     rule("given", baseline=0.85, run_length=20),
     rule("both", metric=RELEVANCE, baseline=0.7, direction="both", run_length=20),
     rule("lang", baseline=0.8, segment="lang", run_length=10),
@@ -70,6 +72,7 @@ PLAIN = (
 FIRST = (
     rule("floor", "threshold", target=0.8, run_length=50, resolve_run_length=20, learn_n=20),
     rule("given", baseline=0.85, run_length=50, learn_n=60),
+    rule("earlier", baseline="earlier", run_length=50, resolve_run_length=20),
     rule("learned", learn_n=60, run_length=50),
     rule("both", metric=RELEVANCE, baseline=0.7, direction="both", run_length=50, learn_n=40),
     rule("lang", baseline=0.8, segment="lang", run_length=50, learn_n=30),

@@ -145,7 +145,7 @@ def test_an_rmse_rule_knows_the_error_of_each_hour() -> None:
     [
         ({"baseline": 0.5, "season": "day"}, "season goes with baseline"),
         ({"season": "year"}, "season"),
-        ({"baseline": "yearly"}, 'is no number: give the normal mean, or "seasonal"'),
+        ({"baseline": "yearly"}, 'is no number: give the normal mean, "earlier" or "seasonal"'),
         ({"kind": "distribution"}, "use kind = "),
         ({"baseline_window": "1d"}, "baseline and baseline_window exclude each other"),
         ({"kind": "threshold", "target": 0.5}, "belongs to a drift rule"),

@@ -14,7 +14,7 @@ from ragtide_runtime.settings.model import Settings
 
 RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
 OTHER = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=20)
-SETTINGS = Settings(alerts=(RULE, OTHER))
+SETTINGS = Settings(alerts=(RULE, OTHER), alert_defaults=False)
 
 
 def owner_of(redis: Any) -> Owner:

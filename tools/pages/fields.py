@@ -128,6 +128,7 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "threshold": 0.8,
         "direction": "fall",
         "pipeline": "shop-*",
+        "labeler": "judge",
         "segment": "lang",
         "adjust": "lang",
         "target": 0.8,

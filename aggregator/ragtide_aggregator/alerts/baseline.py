@@ -35,7 +35,7 @@ ANY_LIMIT: Final = 0.5
 """Limit of a detector whose values all come with their own."""
 
 
-BaselineSource = Literal["given", "learned", "window", "target", "seasonal"]
+BaselineSource = Literal["given", "learned", "window", "target", "seasonal", "earlier"]
 
 
 class Place(NamedTuple):
@@ -153,6 +153,14 @@ class RuleBaseline(Protocol):
     def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
         """Return values of a batch as a detector takes them."""
         return Inputs(batch.values[positions])
+
+    def settle(self, end: int | None = None) -> None:
+        """Learn the values of a batch that detectors took, up to a position; all of them unless given."""
+        return
+
+    def fired(self, alarm: Alarm) -> None:
+        """Take note of an alarm that fires an alert; the values up to it are learned."""
+        return
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""

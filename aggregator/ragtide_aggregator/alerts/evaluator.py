@@ -18,7 +18,7 @@ from ..statistics.drift.drift import Alarm, DetectorTable
 from ..statistics.tables.batches import Floats, Rows, by_row
 from ..statistics.tables.row_table import RowColumn, RowTable
 from .adjusted_rules import AdjustedRules
-from .baseline import Place
+from .baseline import Place, RuleBaseline
 from .levels import OwnLevel
 from .rule_state import FirstAnswerCounts, RuleState, matches
 from .rule_values import BEGINNINGS, WAITS, Arrived, Inputs, RuleValues, in_order
@@ -118,6 +118,8 @@ class RuleEvaluator:
         self._windows: dict[int, int] = {}
         # Of the rows whose rules take first answers.
         self._first_counts: dict[int, dict[int, FirstAnswerCounts]] = {}
+        # Baselines that made inputs of the present values.
+        self._unsettled: list[RuleBaseline] = []
         self.firing_states: dict[RuleState, int] = {}
         """The states whose alerts fire, with their rows."""
         self.hour = 0
@@ -300,6 +302,8 @@ class RuleEvaluator:
                 self.refresh(row)
             turns: dict[RuleState, list[int]] = {}
             alerts = sorted(self._walk(stretch.values, turns), key=lambda alert: alert.position)
+            while self._unsettled:
+                self._unsettled.pop().settle()
             raised += [replace(alert, position=int(stretch.parts[alert.position])) for alert in alerts]
             self._seasonal.learn(stretch.values, turns)
         return raised
@@ -420,7 +424,9 @@ class RuleEvaluator:
             mine = transformed[places]
             state, number = self._detectors[detector]
             mine_of = state.detectors[number]
-            own = state.baseline_of(mine_of).inputs(mine_of, batch, value_of[mine], watching=state.looks_for_change)
+            baseline = state.baseline_of(mine_of)
+            own = baseline.inputs(mine_of, batch, value_of[mine], watching=state.looks_for_change)
+            self._unsettled.append(baseline)
             values[mine] = own.values
             if own.limits is not None:
                 limits = np.full(values.size, np.nan) if limits is None else limits

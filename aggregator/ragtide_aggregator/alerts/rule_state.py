@@ -11,7 +11,7 @@ from math import exp
 from typing import Any, Final, Literal, NamedTuple
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
-from ragtide_schemas.alert_kinds import SEASONAL, AlertKind, Covariate, Kappa, kind_of_rule
+from ragtide_schemas.alert_kinds import EARLIER, SEASONAL, AlertKind, Covariate, Kappa, kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
@@ -21,6 +21,7 @@ from .baseline import FirstAnswerBaseline, FixedBaseline, OwnValuesBaseline, Pla
 from .cause_search import CauseSearch
 from .contributors import Contributors
 from .distribution_baseline import DistributionBaseline
+from .earlier_baseline import EarlierBaseline
 from .kappa_baseline import KappaBaseline
 from .messages import Decision, alert_of
 from .rule_values import BEGINNINGS, LearnedValues
@@ -72,7 +73,8 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
         compared = rule_share(rule, key.better)
     else:
         compared = SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
-    return compared == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
+    matched = compared == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
+    return matched and rule.watches_labeler(key.labeler)
 
 
 def _reference(rule: AlertRule, key: EstimateKey) -> float | None:
@@ -175,10 +177,8 @@ class RuleState:
             self.baseline = of_kind(rule, key)
         elif rule.adjust is not None:
             self.baseline = AdjustedBaseline(rule, key.value_range, movements)
-        elif rule.baseline == SEASONAL:
-            self.baseline = self._seasons.baseline(rule, key.value_range)
         else:
-            self.baseline = FixedBaseline(rule, key.value_range, movements, _reference(rule, key))
+            self.baseline = self._repeated() or FixedBaseline(rule, key.value_range, movements, _reference(rule, key))
         self.detectors = self._detectors_of(self.baseline)
         self.beginnings: tuple[FirstAnswers, ...] = ()
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
@@ -191,6 +191,12 @@ class RuleState:
         self._phase: Phase = "learning"
         if self.baseline.is_known:
             self._look_for_change()
+
+    def _repeated(self) -> RuleBaseline | None:
+        """Return a new baseline of a kind that is the same for single values, whole clusters and first answers."""
+        if self.rule.baseline == EARLIER:
+            return EarlierBaseline(self.rule, self.key.value_range)
+        return self._seasons.baseline(self.rule, self.key.value_range) if self.rule.baseline == SEASONAL else None
 
     def _detectors_of(self, baseline: RuleBaseline, *, first: int = 0) -> list[RuleDetector]:
         return [
@@ -209,12 +215,8 @@ class RuleState:
             return False
         whole, beginnings = self.detectors, []
         for length in BEGINNINGS:
-            baseline: RuleBaseline
-            if self.rule.baseline == SEASONAL:
-                baseline = self._seasons.baseline(self.rule, self.key.value_range)
-            else:
-                movements, reference = _movements(self.rule, self.key), _reference(self.rule, self.key)
-                baseline = FirstAnswerBaseline(self.rule, self.key.value_range, movements, reference)
+            movements, reference = _movements(self.rule, self.key), _reference(self.rule, self.key)
+            baseline = self._repeated() or FirstAnswerBaseline(self.rule, self.key.value_range, movements, reference)
             detectors = self._detectors_of(baseline, first=length)
             beginnings.append(FirstAnswers(length, baseline, detectors, counts[length]))
         self.beginnings = tuple(beginnings)
@@ -430,6 +432,10 @@ class RuleState:
             event: of that value.
             rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
         """
+        for baseline in (self.baseline, *(first.baseline for first in self.beginnings)):
+            baseline.settle(at.position + 1)
+        if self._fired is None:
+            self.baseline_of(detector).fired(alarm)
         contributors = self.beginning(detector.first).contributors if detector.first else self.contributors
         decision = Decision(
             rule=self.rule,

@@ -10,11 +10,18 @@ from ragtide_schemas.alert_rule import Duration, Severity, duration_ms
 from ragtide_schemas.base import Name
 
 DEFAULT_RULES = tuple(
-    AlertRule(name=metric.default_rule, kind="drift", metric=metric.name)
+    AlertRule(
+        name=metric.default_rule,
+        kind="drift",
+        metric=metric.name,
+        baseline="earlier",
+        labeler=metric.default_rule_labeler,
+    )
     for metric in METRICS.values()
     if metric.default_rule is not None
 )
-"""The default rules: each metric that has one says so."""
+"""The default rules: each metric that has one says so. A number of `local` that does not move when answers stop being
+supported has none: a rule on it would be quiet while they get worse."""
 
 
 def rules_in_force(own: Iterable[AlertRule], *, defaults: bool) -> tuple[AlertRule, ...]:

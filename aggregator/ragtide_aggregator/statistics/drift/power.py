@@ -1,0 +1,106 @@
+"""How large a fall the rules with the baseline `earlier` find, and within how many answers. Pure.
+
+The evidence of a rule grows with each scored answer by the divergence of the scores after the fall from those before,
+and it fires at the logarithm of its run length: no rule with this run length can be sooner than their quotient (Lorden
+(1971), Annals of Mathematical Statistics 42: 1897-1908). The numbers here are medians: benchmarks/falls.py prints the
+delays of the rules beside them.
+"""
+
+from math import inf, log
+from typing import Final
+
+MIN_EFFECT: Final = 0.02
+"""Largest change of a mean that does not matter to a default rule, as a part of the range."""
+
+GROWTH_MAX: Final = 0.55
+"""The most that one value adds to the logarithm of the evidence, where values hardly spread: ranks say no more."""
+
+HEAD_START: Final = 1.5
+"""Part of the logarithm of the run length that evidence has in the middle, from bets that began before the fall."""
+
+LEAST_SHARE: Final = 0.005
+"""Least share of bad answers that is reckoned with: no stretch before a fall shows that there are none."""
+
+STEPS: Final = 40
+"""Halvings of an interval of falls."""
+
+
+def answers_to_find(
+    fall: float,
+    *,
+    mean: float,
+    sd: float | None = None,
+    slope: float = 1.0,
+    rate: float = 1.0,
+    run_length: float = 10_000.0,
+) -> float:
+    """Return the median number of answers of the traffic until a rule finds a fall.
+
+    Assumes many scored answers before the fall, at least 500, and that answers are independent.
+
+    Args:
+        fall: of the share of good answers, in truth, in [0, 1].
+        mean: of the scores before the fall, scaled to [0, 1].
+        sd: standard deviation of the scores, scaled in the same way; None for scores of 0 and 1.
+        slope: change of the mean of the scores per unit of the fall, such as 0.6.
+        rate: share of the answers that are scored, in (0, 1].
+        run_length: of the rule, in scored answers, above 1.
+
+    Returns:
+        At least 1 / rate; infinity if the rule does not count so small a change of the scores.
+
+    >>> round(answers_to_find(0.4, mean=0.9)), answers_to_find(0.4, mean=0.9, slope=0.03)
+    (16, inf)
+    """
+    moved = min(fall * slope, mean)
+    if moved <= MIN_EFFECT or rate <= 0:
+        return inf
+    counted = moved - MIN_EFFECT / 2
+    if sd is None:
+        before, after = min(mean - MIN_EFFECT / 2, 1 - LEAST_SHARE), mean - moved
+        growth = _divergence(after, before)
+    else:
+        growth = min(counted**2 / (2 * max(sd, 1e-9) ** 2), GROWTH_MAX)
+    return max((log(run_length) - HEAD_START) / growth, 1.0) / rate if growth > 0 else inf
+
+
+def _divergence(after: float, before: float) -> float:
+    """Return the Kullback-Leibler divergence of two shares."""
+    parts = ((after, before), (1 - after, 1 - before))
+    return sum(share * log(share / base) for share, base in parts if share > 0)
+
+
+def smallest_fall(
+    answers: float,
+    *,
+    mean: float,
+    sd: float | None = None,
+    slope: float = 1.0,
+    rate: float = 1.0,
+    run_length: float = 10_000.0,
+) -> float | None:
+    """Return the smallest fall that a rule finds within so many answers of the traffic, in the middle.
+
+    Args: those of `answers_to_find`, and:
+        answers: of the traffic after the fall.
+
+    Returns:
+        The fall of the share of good answers, in (0, 1]; None if not even the largest possible one is found.
+
+    >>> fall = smallest_fall(500, mean=0.9, rate=0.1)
+    >>> round(answers_to_find(fall, mean=0.9, rate=0.1))
+    500
+    """
+
+    def needed(fall: float) -> float:
+        return answers_to_find(fall, mean=mean, sd=sd, slope=slope, rate=rate, run_length=run_length)
+
+    if slope <= 0:
+        return None
+    low, high = 0.0, min(1.0, mean / slope)
+    if needed(high) > answers:
+        return None
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if needed(middle) <= answers else (middle, high)
+    return high
