@@ -1,5 +1,7 @@
 """`ragtide up` serves the page: at which address, and when it does not."""
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,16 @@ from urllib.request import urlopen
 import pytest
 from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
-from tests.support.roles import begin, kill, running
+from tests.support.roles import begin, command, estimates, interactions, kill, running
 
+from ragtide import InteractionProducer
 from ragtide.cli.running.roles import listen_for_page
+from ragtide.testing import Labels, ScriptedJudge
+from ragtide.testing.judge_prompt import JudgePrompt
+from ragtide_consumers.labelers.cascade import position
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import RagInteraction
 
 pytestmark = pytest.mark.processes
 
@@ -73,3 +80,93 @@ def test_no_page_and_a_port_contradict_each_other(capsys: pytest.CaptureFixture[
     done = run_command(capsys, "up", "--no-page", "--port", "0")
     assert done.code == 2
     assert "--no-page" in done.told
+
+
+SENTENCE = "It is painted in brown."
+"""A sentence of every answer; only the judge sees whether it is supported."""
+
+
+def answers_about_the_tower(first: int, count: int) -> list[RagInteraction]:
+    """Return answers that look alike to the local labeler."""
+    return [
+        RagInteraction(
+            interaction_id=f"tower-{number}",
+            pipeline="tower",
+            question=f"When was the tower built? ({number})",
+            documents=("The tower was built in 1889. It stands beside the river.",),
+            response=f"The tower was built in 1889. {SENTENCE}",
+        )
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.mark.heavy
+def test_up_with_a_judge_goes_from_no_configuration_to_a_fall_that_only_the_judge_sees(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    log, before = tmp_path / "up.log", 2000
+
+    def labels(prompt: JudgePrompt) -> Labels:
+        number = int(prompt.question.rpartition("(")[2].rstrip(")"))
+        unsupported = number % 10 == 0 if number < before else number % 2 == 0
+        return Labels(supported={SENTENCE: not unsupported})
+
+    def judged() -> int:
+        means = [mean for mean in estimates(redis_url) if (mean["labeler"], mean["estimator"]) == ("judge", "mean")]
+        return max((mean["n"] for mean in means if mean["metric"] == "trace.adherence"), default=0)
+
+    with ScriptedJudge() as judge, InteractionProducer(redis_url) as producer:
+        judge.script.append(Labels())  # about the test item
+        judge.always = labels
+        key = {"OPENAI_BASE_URL": judge.url, "OPENAI_API_KEY": "sk-end-to-end-0123456789"}
+        process = begin(redis_url, log, "up", "--judge", "--port", "0", extra=key)
+        try:
+            wait_until(lambda: process.poll() is not None or "aggregating a partition" in log.read_text())
+            producer.publish_many(answers_about_the_tower(0, before))
+            asked = sum(place(number) < 0.05 for number in range(before))
+            wait_until(lambda: judged() == asked)
+            assert not fired(redis_url)
+            producer.publish_many(answers_about_the_tower(before, before))
+            wait_until(lambda: bool(fired(redis_url)))
+            (address,) = re.findall(r"the page is at (http://\S+)", log.read_text())
+            with urlopen(address, timeout=10) as page:
+                text = page.read().decode()
+        finally:
+            kill(process)
+    assert {(alert["metric"], alert["labeler"], alert["pipeline"]) for alert in fired(redis_url)} <= {
+        (metric, "judge", "tower") for metric in ("trace.adherence", "trace.context_relevance")
+    }
+    assert "adherence" in text.partition('id="alerts"')[2].partition("</section>")[0]
+    assert 'labeler = "cascade"' in (tmp_path / "ragtide.toml").read_text()
+    assert "sk-end-to-end" not in log.read_text() + (tmp_path / "ragtide.toml").read_text()
+
+
+def place(number: int) -> float:
+    """Return the place of an answer about the tower in the draw of the judge's sample."""
+    return position("tower", f"tower-{number}")
+
+
+def fired(url: str) -> list[dict[str, Any]]:
+    """Return the alerts that have fired."""
+    done = command(url, "alerts", "--json")
+    assert done.returncode == 0, done.stderr
+    alerts: list[dict[str, Any]] = json.loads(done.stdout)
+    return alerts
+
+
+def test_up_with_a_judge_goes_from_no_configuration_to_a_judged_number(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "up.log"
+    with ScriptedJudge() as judge:
+        endpoint = {"OPENAI_BASE_URL": judge.url, "OPENAI_API_KEY": "sk-end-to-end-0123456789"}
+        process = begin(redis_url, log, "up", "--judge", "--no-page", extra=endpoint)
+        try:
+            wait_until(lambda: process.poll() is not None or "aggregating a partition" in log.read_text())
+            with InteractionProducer(redis_url) as producer:
+                producer.publish_many(interactions(400))
+            wait_until(lambda: any(mean["labeler"] == "judge" and mean["n"] for mean in estimates(redis_url)))
+        finally:
+            kill(process)
+    assert 'labeler = "cascade"' in (tmp_path / "ragtide.toml").read_text()
+    assert "sk-end-to-end" not in log.read_text() + (tmp_path / "ragtide.toml").read_text()

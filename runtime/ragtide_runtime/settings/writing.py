@@ -43,7 +43,7 @@ def write_settings(
         ConfigurationError: an environment variable is stronger than a new value, the file cannot be read or written, or
             it has a form in which the settings cannot be added.
     """
-    for name in values:
+    for name in [*values, *(tables or ())]:
         variable = variable_of(name)
         if variable in {given.upper() for given in os.environ}:
             raise ConfigurationError(

@@ -16,7 +16,9 @@ from tests.web.page.test_page import SCRIPT, page
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.present_traffic import present_traffic
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_roles.judge_setup.setting_up import offered_rates
 from ragtide_roles.kept.kappas import labeler_kappas
 from ragtide_runtime.calls.call_counts import CallCounts, CallHistory
 from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, count_calls, spend_periods
@@ -282,6 +284,63 @@ async def test_an_empty_deployment_says_how_to_begin(async_redis: Any, redis_url
     assert status == 200
     assert "No judge is configured" in text
     assert text.count('<section class="panel"') == 1
+
+
+async def commit_now(redis: Any, *, count: int = 400, hours: float = 20, **changes: Any) -> None:
+    """Commit answers with scores of the local labeler, spread over the last hours."""
+    now, (owner,) = utc_now(), owners(redis, Settings())
+    events = []
+    for number in range(count):
+        time = now - timedelta(hours=hours) * (1 - number / count)
+        fields = {"labeler": "local", "occurred_at": time, "labeled_at": time, **changes}
+        events.append(event(number, {METRIC: 0.9}, **fields))
+    await owner.commit(*events)
+
+
+async def test_without_a_judge_the_page_says_what_each_rate_costs_and_sees(async_redis: Any, redis_url: str) -> None:
+    await commit_now(async_redis)
+    async with http_service(redis_url) as service:
+        _, fleet = await page(service, "/")
+        _, offer = await page(service, "/judge")
+    assert 'id="without-judge"' in fleet
+    traffic = await present_traffic(Deployment(async_redis, Settings()))
+    assert traffic == {"shop": 400.0}
+    _, rates = await offered_rates(Settings(), traffic)
+    assert [option.rate for option in rates] == [0.01, 0.05, 0.1]
+    for option in rates:
+        assert option.usd_per_day is not None
+        assert option.usd_per_day > 0
+        assert option.sentence in offer
+
+
+@pytest.mark.parametrize(
+    ("labeler", "settings"), [("judge", {}), ("local", {"labeler": "cascade", "judge": {"model": "gpt-5-mini"}})]
+)
+async def test_with_a_judge_the_fleet_offers_none(
+    labeler: str, settings: dict[str, Any], async_redis: Any, redis_url: str
+) -> None:
+    await commit_now(async_redis, labeler=labeler)
+    async with http_service(redis_url, **settings) as service:
+        _, text = await page(service, "/")
+    assert "shop" in text
+    assert 'id="without-judge"' not in text
+
+
+async def test_the_offer_shows_no_address_and_no_key(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-page-0123456789")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:s3cret@gateway.internal/v1")
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/judge")
+    assert "price a day not known" in text
+    for secret in ("sk-page", "s3cret", "gateway.internal"):
+        assert secret not in text
+
+
+async def test_traffic_of_the_last_hour_alone_is_a_day_of_it(async_redis: Any) -> None:
+    await commit_now(async_redis, count=50, hours=0.5)
+    assert await present_traffic(Deployment(async_redis, Settings())) == {"shop": 1200.0}
 
 
 async def test_a_token_for_some_pipelines_sees_no_dollars_of_the_deployment(async_redis: Any, redis_url: str) -> None:

@@ -9,7 +9,70 @@ from ..printing import err, out, print_json, warn
 from ..running import JsonOption, given, user_name
 from . import command, command_group
 
-judge = command_group("judge", "Check the judge on your own items, and choose its sentinels.")
+judge = command_group("judge", "Set a judge up, check it on your items, choose its sentinels.")
+
+
+@command(
+    "ragtide judge setup",
+    "ragtide judge setup --rate 0.1 --yes",
+    "ragtide judge setup --model qwen3:8b --json",
+    of=judge,
+    name="setup",
+)
+def judge_setup(
+    context: typer.Context,
+    model: Annotated[str | None, typer.Option(help="Model; default: that of the settings, or of the endpoint.")] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.0001, max=1, help="Share of the answers that is judged [RAGTIDE_CASCADE_RATE]."),
+    ] = None,
+    per_day_usd: Annotated[
+        float | None,
+        typer.Option(
+            "--per-day-usd",
+            min=0.01,
+            help="Spend limit of a day; default: twice the price a day, or 5 without traffic.",
+        ),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="INPUT/OUTPUT", help="Dollars per million tokens, if the model has no list price."),
+    ] = None,
+    kappa: Annotated[
+        float, typer.Option(min=0.05, max=1, help="Agreement of the judge with people, for the times of falls.")
+    ] = 0.6,
+    yes: Annotated[bool, typer.Option("--yes", help="Write the settings without a question.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a judge score a sample: find its endpoint, ask one test item, show prices, and write the settings.
+
+    The endpoint is that of the settings, of OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT, or Ollama, vLLM
+    or LiteLLM on this machine. Keys stay in their variables. Without a terminal and --yes nothing is written.
+    """
+    import sys
+
+    from ragtide_roles.judge_setup.setting_up import write_setup
+    from ragtide_runtime.telemetry.logs import configure_logging
+
+    from ..printing.laboratory import setup_sentence, show_setup
+    from ..running.judge_setup import planned_setup
+
+    settings = given(context).settings_to_write()
+    configure_logging("error")
+    setup = planned_setup(settings, model=model, rate=rate, kappa=kappa, spend_per_day_usd=per_day_usd, price=price)
+    if not as_json:
+        show_setup(setup)
+    asks = not yes and not as_json and sys.stdin.isatty()
+    if yes or (asks and typer.confirm(f"Write this into {setup.file}?", err=True)):
+        setup = write_setup(setup)
+    if as_json:
+        print_json(setup.as_dict())
+        return
+    err.print(setup_sentence(setup), markup=False, highlight=False, soft_wrap=True)
+    if setup.written:
+        err.print("Roles that run with this file take it within seconds.", highlight=False)
+    elif not asks:
+        err.print("Nothing was written: give --yes.", highlight=False)
 
 
 @command(

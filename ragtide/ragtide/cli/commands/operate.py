@@ -176,6 +176,7 @@ _FOUND_SHOWN: Final = 20
     "ragtide up",
     "ragtide up --open",
     "ragtide up --labeler model --model cross-encoder/nli-deberta-v3-xsmall",
+    "ragtide up --judge",
     "ragtide up --processes 4",
     "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up",
 )
@@ -200,6 +201,12 @@ def up(
             "that are left [RAGTIDE_WORKER_PROCESSES].",
         ),
     ] = None,
+    judge: Annotated[
+        bool,
+        typer.Option(
+            "--judge", help="Before that, let a judge score a sample, as ragtide judge setup --yes, unless one does."
+        ),
+    ] = False,
     chosen: LabelerOptions = LabelerOptions(),
 ) -> None:
     """Run all roles until Ctrl-C.
@@ -214,6 +221,12 @@ def up(
 
     if no_page and (open_page or port is not None):
         raise typer.BadParameter("--no-page goes with neither --open nor --port: leave out one of them")
+    if judge and chosen.labeler is not None:
+        raise typer.BadParameter("--judge sets the labeler in the settings file: leave out --labeler")
+    if judge:
+        from ..running.judge_setup import set_up_judge
+
+        set_up_judge(given(context).settings_to_write())
     settings = chosen.settings(partial(given(context).settings, worker_processes=processes))
     count = process_count(settings, own_processors() - 1, own_limits().memory_bytes)
     if port is not None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ragtide_offline.runs import CostPlan, RunResult
     from ragtide_roles.criteria.checks import CriterionFinding
     from ragtide_roles.criteria.pricing import CriteriaPrices, CriterionPrice
+    from ragtide_roles.judge_setup.setting_up import JudgeSetup
     from ragtide_schemas.criterion import Criterion, CriterionNumber, ListedCriterion
 
 
@@ -1011,3 +1012,36 @@ def _lines(plan: SamplePlan) -> Iterator[str]:
         yield "No price is known: set judge.model, and judge.prices if it is not on the list."
     else:
         yield f"The judge's call costs about ${plan.usd_each:.5f} with texts of the given size."
+
+
+def show_setup(setup: JudgeSetup) -> None:
+    """Print which judge answered, and what each rate costs and sees."""
+    key = f" with the key of {setup.key_variable}" if setup.key_variable else ""
+    cost = "at an unknown price" if setup.usd_per_answer is None else f"for ${setup.usd_per_answer:.5f}"
+    tokens = f"{setup.prompt_tokens:,} tokens and {setup.completion_tokens:,} answered"
+    out.print(
+        f"{setup.model} at {setup.address}{key} scored the test item in {setup.seconds:.1f} s: {tokens}, {cost}.",
+        highlight=False,
+    )
+    if setup.answers_per_day is None:
+        out.print("The traffic is not known yet, so prices a day and hours are not.", highlight=False)
+    else:
+        out.print(f"At {setup.answers_per_day:,.0f} answers a day:", highlight=False)
+    for option in setup.rates:
+        out.print(f"  {option.sentence}", style="bold" if option.rate == setup.rate else "", highlight=False)
+    out.print(
+        f"Typical times, from a mean of {setup.mean:g}, by a judge with an assumed kappa of {setup.kappa:g} against "
+        "people (--kappa; ragtide trust FILE measures it). Longer answers and documents cost more than the test item.",
+        style="bright_black",
+        highlight=False,
+    )
+
+
+def setup_sentence(setup: JudgeSetup) -> str:
+    """Return what was written, or would be."""
+    limit = (
+        "without a spend limit" if setup.spend_per_day_usd is None else f"at most ${setup.spend_per_day_usd:,.2f} a day"
+    )
+    rules = f"; rules on its numbers: {', '.join(setup.rules)}" if setup.rules else ""
+    does = "now scores" if setup.written else "would score"
+    return f"{setup.file}: {setup.model} {does} {100 * setup.rate:g}% of the answers, {limit}{rules}"

@@ -89,6 +89,11 @@ class Given:
         options = {**self._options, **more}
         return all_settings.load_settings(**{name: value for name, value in options.items() if value is not None})
 
+    def settings_to_write(self) -> "Settings":
+        """Return the settings, for a command that writes their file, which may be missing."""
+        options = {name: value for name, value in self._options.items() if value is not None}
+        return all_settings.load_settings_to_write(**options)
+
 
 def given(context: typer.Context) -> Given:
     """Return the options given before the command."""

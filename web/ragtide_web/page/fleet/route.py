@@ -1,6 +1,6 @@
 """`GET /`: the fleet."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -22,6 +22,9 @@ from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of, worst_
 from ...reading.headlines import CHOICES
 from ...reading.item_lists import lasting
 from ..rendering import render
+
+ADHERENCE: Final = "trace.adherence"
+"""The metric whose falls the local labeler hardly sees."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -109,6 +112,11 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         judge_today=await _judge_today(shared) if whole else None,
         limit=shared.settings.judge.spend_per_day_usd,
         first=first,
+        # Another process may have settings of its own, so the numbers decide, too.
+        without_judge=whole
+        and shared.settings.labelers == ("local",)
+        and {number.labeler for row in drawn.rows for number in row.headlines if number.metric == ADHERENCE}
+        == {"local"},
         states=HEADLINE_STATES,
         ranges=CHOICES,
     )

@@ -2,14 +2,16 @@
 
 import re
 from collections import defaultdict
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.present_traffic import present_traffic
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_roles.judge_setup.setting_up import USUAL_KAPPA, JudgeRate, offered_rates
 from ragtide_roles.kept.kappas import LEAST_ITEMS, LabelerKappa, labeler_kappas
 from ragtide_runtime.calls.endpoint_states import EndpointState, read_calls
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
@@ -86,6 +88,24 @@ async def read_paired(_: Redis, deployment: Deployment) -> list[Estimate]:
     ]
 
 
+class JudgeOffer(NamedTuple):
+    """What a judge of a sample would cost and see, while there is none."""
+
+    model: str
+    """The model that a setup would choose."""
+    answers_per_day: float
+    """Answers of all pipelines at the traffic of now; 0 if they are not known."""
+    rates: tuple[JudgeRate, ...]
+    kappa: float = USUAL_KAPPA
+    """Assumed agreement with people."""
+
+
+async def _offer(settings: Settings, deployment: Deployment) -> JudgeOffer:
+    traffic = await present_traffic(deployment)
+    model, rates = await offered_rates(settings, traffic)
+    return JudgeOffer(model, sum(traffic.values()), rates)
+
+
 @router.get("/judge")
 async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Response:
     """Show the judge and the services that labelers call."""
@@ -101,6 +121,7 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         viewer,
         "judge.html",
         endpoints=endpoints,
+        offer=await _offer(shared.settings, shared.deployment) if endpoints == [] else None,
         usage=usage,
         paired=paired,
         agreement=agreement,
