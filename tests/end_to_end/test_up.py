@@ -150,8 +150,7 @@ def fired(url: str) -> list[dict[str, Any]]:
     """Return the alerts that have fired."""
     done = command(url, "alerts", "--json")
     assert done.returncode == 0, done.stderr
-    alerts: list[dict[str, Any]] = json.loads(done.stdout)
-    return alerts
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_up_with_a_judge_goes_from_no_configuration_to_a_judged_number(
@@ -170,3 +169,21 @@ def test_up_with_a_judge_goes_from_no_configuration_to_a_judged_number(
             kill(process)
     assert 'labeler = "cascade"' in (tmp_path / "ragtide.toml").read_text()
     assert "sk-end-to-end" not in log.read_text() + (tmp_path / "ragtide.toml").read_text()
+
+
+@pytest.mark.heavy
+def test_roles_that_run_take_a_judge_that_is_set_up(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "up.log"
+    with ScriptedJudge() as judge:
+        key = {"OPENAI_BASE_URL": judge.url, "OPENAI_API_KEY": "sk-end-to-end-0123456789"}
+        process = begin(redis_url, log, "up", "--no-page", extra={**key, "RAGTIDE_RULES_POLL_S": "0.1"})
+        try:
+            wait_until(lambda: "aggregating a partition" in log.read_text())
+            done = command(redis_url, "judge", "setup", "--rate", "0.5", "--yes", extra=key)
+            assert done.returncode == 0, done.stderr
+            wait_until(lambda: "changed settings are in force" in log.read_text())
+            with InteractionProducer(redis_url) as producer:
+                producer.publish_many(interactions(100))
+            wait_until(lambda: any(mean["labeler"] == "judge" and mean["n"] for mean in estimates(redis_url)))
+        finally:
+            kill(process)

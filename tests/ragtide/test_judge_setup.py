@@ -229,3 +229,14 @@ def test_a_higher_rate_costs_more_and_sees_sooner() -> None:
     assert worse.answers is not None
     assert worse.answers > small.answers
     assert (worse.hours, judge_rates({}, 0.01)[0].usd_per_day) == (None, None)
+
+
+async def test_missing_drift_rules_on_the_judge_are_added() -> None:
+    with ScriptedJudge() as server:
+        endpoint = JudgeEndpoint("Ollama", server.url, models=("scripted",))
+        usual = await plan_setup(Settings(), endpoint, {})
+        bare = await plan_setup(Settings(alert_defaults=False), endpoint, {})
+    assert usual.added_rules == ()
+    added = {rule["metric"]: (rule["kind"], rule["baseline"], rule["labeler"]) for rule in bare.added_rules}
+    assert added == dict.fromkeys(("trace.adherence", "trace.context_relevance"), ("drift", "earlier", "judge"))
+    assert len(usual.rules) == len(bare.rules) == 2
