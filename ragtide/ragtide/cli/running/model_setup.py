@@ -6,16 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from redis.asyncio import Redis
 from rich.text import Text
 
 from ragtide_consumers.labelers.models.files import model_files
-from ragtide_consumers.labelers.models.hub import HubModel, cached_model, download, is_hub_name
-from ragtide_consumers.labelers.models.hub_listing import USUAL_FILES, HubListing, hub_listing
-from ragtide_consumers.labelers.models.loading import cache_of, check_support
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_offline.benchmark.bundled_slopes import BundledSlopes
 from ragtide_runtime.errors import ConfigurationError
@@ -33,6 +30,10 @@ MODEL: Final = "model"
 
 SETTING: Final = "models.support"
 
+if TYPE_CHECKING:
+    from ragtide_consumers.labelers.models.hub import HubModel
+    from ragtide_consumers.labelers.models.hub_listing import HubListing
+
 LINE_EVERY_S: Final = 1.0
 """Seconds between two lines of progress where the output is no terminal."""
 
@@ -48,6 +49,9 @@ def chosen_model(settings: Settings, place: str, *, may_download: bool = False) 
     Raises:
         ConfigurationError: there is no such model, it cannot be used, or nobody agreed to the download.
     """
+    from ragtide_consumers.labelers.models.hub import cached_model, is_hub_name  # noqa: PLC0415 - a client of HTTP
+    from ragtide_consumers.labelers.models.loading import cache_of  # noqa: PLC0415 - as above
+
     models = settings.models
     stated = models.support_file if "support_file" in models.model_fields_set else ""
     if not is_hub_name(place):
@@ -61,6 +65,9 @@ def chosen_model(settings: Settings, place: str, *, may_download: bool = False) 
 
 
 def _show_folder(settings: Settings, place: str, stated: str) -> str:
+    from ragtide_consumers.labelers.models.hub_listing import USUAL_FILES  # noqa: PLC0415 - a client of HTTP
+    from ragtide_consumers.labelers.models.loading import check_support  # noqa: PLC0415 - as above
+
     folder = Path(place).expanduser()
     file = stated or next((file for file in USUAL_FILES if (folder / file).is_file()), USUAL_FILES[0])
     files = model_files(place, file, setting=SETTING)
@@ -71,7 +78,11 @@ def _show_folder(settings: Settings, place: str, stated: str) -> str:
     return file
 
 
-async def _from_hub(settings: Settings, place: str, stated: str, *, may_download: bool) -> HubModel:
+async def _from_hub(settings: Settings, place: str, stated: str, *, may_download: bool) -> "HubModel":
+    from ragtide_consumers.labelers.models.hub import download  # noqa: PLC0415 - a client of HTTP
+    from ragtide_consumers.labelers.models.hub_listing import hub_listing  # noqa: PLC0415 - as above
+    from ragtide_consumers.labelers.models.loading import cache_of, check_support  # noqa: PLC0415 - as above
+
     listing, config = await hub_listing(place, settings.models, SETTING)
     model = listing.model(stated, SETTING)
     check_support(config, settings.models, f"{SETTING} = {place!r}")
@@ -93,7 +104,7 @@ async def _from_hub(settings: Settings, place: str, stated: str, *, may_download
     return model
 
 
-def _listing_lines(listing: HubListing, model: HubModel, size: int | None, labels: Sequence[str]) -> Iterator[str]:
+def _listing_lines(listing: "HubListing", model: "HubModel", size: int | None, labels: Sequence[str]) -> Iterator[str]:
     yield f"{listing.repository}, commit {listing.commit}"
     yield f"  license: {listing.license or 'none is stated: ask the author before you use it'}"
     yield f"  size: {megabytes(size)} ({model.file} with its tokenizer)"
@@ -104,7 +115,7 @@ def _listing_lines(listing: HubListing, model: HubModel, size: int | None, label
         yield f"  other files ({SETTING}_file): {', '.join(others[:6])}"
 
 
-def _agree(listing: HubListing, size: int | None, cache: Path, *, may_download: bool) -> None:
+def _agree(listing: "HubListing", size: int | None, cache: Path, *, may_download: bool) -> None:
     if may_download:
         return
     if not sys.stdin.isatty():
