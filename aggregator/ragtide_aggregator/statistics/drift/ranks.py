@@ -13,7 +13,10 @@ Source of ranks as evidence against exchangeability: Vovk, Gammerman, Shafer (20
 World", chapter 8.
 """
 
+from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Mapping
+from math import exp
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,9 +33,6 @@ LEAST: Final = 30
 
 WAITING: Final = 256
 """Most values that wait before later values are compared with them; of fewer than three times as many, a third do."""
-
-AT_ONCE: Final = 256
-"""Values that are ranked together."""
 
 Bins = NDArray[np.int64]
 
@@ -59,27 +59,28 @@ class EarlierValues:
 
     def __init__(self) -> None:
         self.n = 0
-        # By step: number of the values that later ones are compared with. The others wait, in order.
-        self._counts = np.zeros(BINS + 1, dtype=np.int64)
-        self._waiting = np.zeros(0, dtype=np.int64)
-        # How far the mean rank moves with the mean of the values, since so many values; and when it is measured again.
-        self._slope, self._measured_next = 0.0, LEAST
+        # By step: number of the values that later ones are compared with, and the extreme steps. The others wait.
+        self._counts = [0] * (BINS + 1)
+        self._lowest, self._highest = BINS, 0
+        self._waiting: deque[int] = deque()
+        # How far the mean rank moves with the mean of the values, and when it is measured again.
+        self._slope, self._measured_next = 0.5, LEAST
 
     def add(self, bins: Bins) -> None:
         """Add values, in order."""
-        for start in range(0, bins.size, AT_ONCE):
-            self._add(bins[start : start + AT_ONCE])
+        for step in bins.tolist():
+            self._add(step)
 
-    def _add(self, bins: Bins) -> None:
-        values, first = np.concatenate([self._waiting, bins]), self.n
-        compared = _compared(first + np.arange(bins.size + 1)) - (first - self._waiting.size)
-        while self._measured_next <= first + bins.size:
-            before = self._counts + np.bincount(values[: compared[self._measured_next - first]], minlength=BINS + 1)
-            self._slope = _slope(before)
-            self._measured_next = _next_measured(self._measured_next)
-        self.n += bins.size
-        self._counts += np.bincount(values[: compared[-1]], minlength=BINS + 1)
-        self._waiting = values[compared[-1] :]
+    def _add(self, step: int) -> None:
+        self.n += 1
+        self._waiting.append(step)
+        while len(self._waiting) > min(self.n // 3, WAITING):
+            compared = self._waiting.popleft()
+            self._counts[compared] += 1
+            self._lowest, self._highest = min(self._lowest, compared), max(self._highest, compared)
+        if self.n >= self._measured_next:
+            self._slope = _slope(np.array(self._counts))
+            self._measured_next = self.n + max(self.n // 10, 1)
 
     def ranked(self, bins: Bins, movement: Direction, step: float) -> Ranked:
         """Return the ranks of the next values, which are not added.
@@ -93,78 +94,49 @@ class EarlierValues:
             movement: direction of a bad change.
             step: largest change of the mean of the values that does not matter, in [0, 1].
         """
-        if bins.size <= AT_ONCE:
-            return self._ranked(bins, movement, step)
-        before, parts = EarlierValues(), []
-        before.load(self.dump())
-        for start in range(0, bins.size, AT_ONCE):
-            part = bins[start : start + AT_ONCE]
-            parts.append(before._ranked(part, movement, step))
-            before._add(part)
-        return Ranked(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        before, falls = self if bins.size == 1 else self._copy(), movement == "fall"
+        ranks, limits, values = [], [], bins.tolist()
+        for number, value in enumerate(values):
+            if number:
+                before._add(values[number - 1])
+            largest = before._rank(before._highest if falls else before._lowest, falls=falls)
+            ranks.append(min(before._rank(value, falls=falls) / largest, 1.0))
+            limits.append(exp(-2 * step * before._slope) / (2 * largest))
+        scaled, limit = np.array(ranks), np.array(limits)
+        return Ranked(scaled, limit) if falls else Ranked(1 - scaled, 1 - limit)
 
-    def _ranked(self, bins: Bins, movement: Direction, step: float) -> Ranked:
-        # A rise is the fall of the mirrored values.
-        falls = movement == "fall"
-        new, waiting, counts = (
-            (bins, self._waiting, self._counts) if falls else (BINS - bins, BINS - self._waiting, self._counts[::-1])
-        )
-        values, numbers = np.concatenate([waiting, new]), self.n + np.arange(bins.size)
-        compared = _compared(numbers)
-        ends = compared - (self.n - waiting.size)
-        inside = np.arange(values.size) < ends[:, None]
-        below = np.concatenate([[0], 1 + np.cumsum(counts)])
+    def _rank(self, step: int, *, falls: bool) -> float:
+        counts = self._counts
+        beyond = counts[:step] if falls else counts[step + 1 :]
+        # The value at the bad end: beyond this one, or equal to it.
+        is_worst = step == (0 if falls else BINS)
+        compared = self.n - len(self._waiting)
+        return (sum(beyond) + (0.0 if is_worst else 1.0) + (counts[step] + is_worst + 1) / 2) / (compared + 2)
 
-        def rank(of: Bins) -> Floats:
-            less = below[of] + np.count_nonzero((values < of[:, None]) & inside, axis=1)
-            equal = counts[of] + (of == 0) + np.count_nonzero((values == of[:, None]) & inside, axis=1)
-            return np.asarray((less + (equal + 1) / 2) / (compared + 2))
-
-        known = np.flatnonzero(counts)
-        best = np.maximum.accumulate(np.concatenate([known[-1:] if known.size else [0], values]))[ends]
-        largest = rank(best)
-        scaled = np.minimum(rank(new) / largest, 1.0)
-        slopes = np.array(self._slopes(bins, numbers, ends))
-        limits = np.exp(-2 * step * slopes) / (2 * largest)
-        return Ranked(scaled, limits) if falls else Ranked(1 - scaled, 1 - limits)
-
-    def _slopes(self, bins: Bins, numbers: NDArray[np.int64], ends: NDArray[np.int64]) -> list[float]:
-        values = np.concatenate([self._waiting, bins])
-        slopes, slope, measured_next = [], self._slope, self._measured_next
-        for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
-            if number >= measured_next:
-                slope = _slope(self._counts + np.bincount(values[:end], minlength=BINS + 1))
-                measured_next = _next_measured(measured_next)
-            slopes.append(slope)
-        return slopes
+    def _copy(self) -> "EarlierValues":
+        other = EarlierValues()
+        other.n, other._counts, other._waiting = self.n, self._counts.copy(), self._waiting.copy()
+        other._lowest, other._highest = self._lowest, self._highest
+        other._slope, other._measured_next = self._slope, self._measured_next
+        return other
 
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON can hold it."""
-        some = np.flatnonzero(self._counts)
         return {
             "n": self.n,
-            "counts": [some.tolist(), self._counts[some].tolist()],
-            "waiting": self._waiting.tolist(),
+            "counts": {str(step): count for step, count in enumerate(self._counts) if count},
+            "waiting": b64encode(bytes(self._waiting)).decode(),
             "slope": self._slope,
             "measured_next": self._measured_next,
         }
 
     def load(self, dumped: Mapping[str, Any]) -> None:
         """Set the state to what `dump` returned."""
-        steps, counts = dumped["counts"]
-        self.n, self._counts = dumped["n"], np.zeros(BINS + 1, dtype=np.int64)
-        self._counts[steps] = counts
-        self._waiting = np.array(dumped["waiting"], dtype=np.int64)
+        counts = {int(step): count for step, count in dumped["counts"].items()}
+        self.n, self._counts = dumped["n"], [counts.get(step, 0) for step in range(BINS + 1)]
+        self._lowest, self._highest = min(counts, default=BINS), max(counts, default=0)
+        self._waiting = deque(b64decode(dumped["waiting"]))
         self._slope, self._measured_next = dumped["slope"], dumped["measured_next"]
-
-
-def _compared(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many values the next one is compared with after so many."""
-    return numbers - np.minimum(numbers // 3, WAITING)
-
-
-def _next_measured(number: int) -> int:
-    return number + max(number // 10, 1)
 
 
 def _slope(counts: NDArray[np.int64]) -> float:

@@ -176,7 +176,9 @@ class RowTable:
         wrong = np.zeros(rows.shape, dtype=bool)
         for column in self._columns:
             if column.least is not None:
-                numbers = np.moveaxis(self.__dict__[column.name][column.at(rows)], column.axis, 0)
+                numbers = self.__dict__[column.name][column.at(rows)]
+                if column.axis:
+                    numbers = np.moveaxis(numbers, column.axis, 0)
                 numbers = numbers.reshape(rows.size, prod(self._shapes[column]))
                 wrong |= ~((numbers >= column.least) & np.isfinite(numbers)).all(axis=1)
         return wrong
