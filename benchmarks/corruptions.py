@@ -28,6 +28,7 @@ from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_offline.benchmark.corruptions import SpoiltRows
 from ragtide_offline.benchmark.figures import SLOPE, Figure, measured_slope
 from ragtide_schemas.measured_slopes import SLOPES, VERSIONS
+from ragtide_schemas.slopes import OF_LABELS
 
 Figures = tuple[float, float, float, int]
 """Slope, its lower and upper end, and the number of rows."""
@@ -78,14 +79,6 @@ def interval(measured: Mapping[str, float | None], digits: int) -> str:
 def mean(value: float | None) -> str:
     """Return a mean, or nothing."""
     return "" if value is None else f"{value:.3f}"
-
-
-OF_LABELS = {
-    "trace.adherence": "unsupported claims",
-    "trace.context_relevance": "irrelevant documents",
-    "trace.context_utilization": "unused documents",
-}
-"""The failure of which the labels of a metric speak, by metric."""
 
 
 def slopes(found: Mapping[str, Any], labels: Mapping[str, Any]) -> dict[str, dict[str, Figures]]:

@@ -12,6 +12,13 @@ NEAR_ZERO: Final = 0.1
 UNSUPPORTED: Final = "unsupported claims"
 """The failure in which an answer has a claim that no document supports, as people or a strong judge label it."""
 
+OF_LABELS: Final = {
+    "trace.adherence": UNSUPPORTED,
+    "trace.context_relevance": "irrelevant documents",
+    "trace.context_utilization": "unused documents",
+}
+"""The failure of which the labels of a metric speak, by metric."""
+
 BROKEN_RETRIEVER: Final = "broken retriever"
 """The failure in which the documents are those of another question, and the answer is taken from them."""
 

@@ -1,6 +1,7 @@
 """Every command that the pages print exists with its options; those of four folders run, or a reason says why not."""
 
 import asyncio
+import csv
 import gzip
 import json
 import re
@@ -207,8 +208,11 @@ def fill(folder: Path) -> None:
         for number in range(20)
     ]  # fmt: skip
     lines = "".join(json.dumps(answer) + "\n" for answer in answers)
-    for name in ("answers.jsonl", "rows.jsonl", "graded.jsonl", "b.jsonl"):
+    for name in ("answers.jsonl", "rows.jsonl", "graded.jsonl", "labeled.jsonl", "b.jsonl"):
         (folder / name).write_text(lines, encoding="utf-8")
+    cells = [(f"When was {n} built?", f"Tower {n} was built in 18{n}.", f"In 18{n}.", n % 3 > 0) for n in range(10, 30)]
+    with (folder / "labeled.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "documents", "response", "supported"), *cells])
     table = pa.Table.from_pylist([{**answer, "gold_scores": None} for answer in answers])
     (folder / "answers").mkdir()
     for place in ("a.parquet", "answers/one.parquet"):
@@ -229,6 +233,7 @@ PREPARE: Final = (
     ("score", "answers.jsonl", "--output", "scores.jsonl"),
     ("score", "answers.jsonl", "--output", "local.jsonl"),
     ("score", "answers.jsonl", "--output", "main.jsonl"),
+    ("score", "answers.jsonl", "--labeler", "judge", "--output", "judge.jsonl"),
 )
 """Commands that write what the pages read, as their texts say before."""
 

@@ -53,6 +53,7 @@ TABLE: Final[dict[str, tuple[Mapping[str, str], ...]]] = {
     "score answers.jsonl --output new --processes 2": LABELERS,
     "score absent.jsonl --output new": ({},),
     "score merge parts": ({},),
+    "trust answers.jsonl": ({},),
     "trust figures answers.jsonl": LABELERS[:3],
     "judge check answers.jsonl": LABELERS[:3],
     "score batch answers.jsonl": LABELERS[:3],

@@ -43,7 +43,7 @@ _PATTERNS = """\
 Patterns that reports and alerts name ([Diagnosis](metrics.md#diagnosis))."""
 
 _RESULTS = """\
-From other data and other judges ([how to compare with them](benchmark.md#published-results))."""
+From other data and other judges ([how to compare with them](trust.md#published-results))."""
 
 
 @dataclass(frozen=True, slots=True)

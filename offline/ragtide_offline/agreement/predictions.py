@@ -31,6 +31,8 @@ class Predictions:
     """Gold scores in the lines of the scores."""
     declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
     """Declarations of metrics that are not ragtide's own."""
+    costs: Mapping[Key, float] = field(default_factory=dict)
+    """US dollars for the scores of an interaction, where they were paid."""
 
     @property
     def name(self) -> str:
@@ -62,6 +64,7 @@ def read_predictions(path: Path) -> list[Predictions]:
     scores: dict[LabelerId, dict[Key, Mapping[str, float]]] = {}
     gold: dict[LabelerId, dict[Key, Mapping[str, float]]] = {}
     declared: dict[LabelerId, dict[str, MetricDeclaration]] = {}
+    costs: dict[LabelerId, dict[Key, float]] = {}
     for number, line in _lines(path):
         labeler = LabelerId(*(str(line.get(name, "")) for name in ("labeler", "labeler_version", "profile")))
         key = _key(path, number, line)
@@ -72,12 +75,15 @@ def read_predictions(path: Path) -> list[Predictions]:
             )
         by_key[key] = _numbers(path, number, line, "scores")
         _declare(path, number, line, declared.setdefault(labeler, {}))
+        if line.get("cost_usd"):
+            costs.setdefault(labeler, {})[key] = _number(path, number, "cost_usd", line["cost_usd"])
         if line.get("gold_scores"):
             gold.setdefault(labeler, {})[key] = _numbers(path, number, line, "gold_scores")
     if not scores:
         raise UnusablePredictionsError(f"{path} holds no scores: give the output of ragtide score --json")
     return [
-        Predictions(labeler, by_key, gold.get(labeler, {}), declared[labeler]) for labeler, by_key in scores.items()
+        Predictions(labeler, by_key, gold.get(labeler, {}), declared[labeler], costs.get(labeler, {}))
+        for labeler, by_key in scores.items()
     ]
 
 
@@ -157,7 +163,10 @@ def _numbers(path: Path, number: int, line: dict[str, Any], name: str) -> dict[s
     values = line.get(name)
     if not isinstance(values, dict):
         raise UnusablePredictionsError(f"{path}:{number}: {name} is missing: give an object of metrics and numbers")
-    for metric, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise UnusablePredictionsError(f"{path}:{number}: {name}.{metric} is {str(value)[:40]!r}: give a number")
-    return {str(metric): float(value) for metric, value in values.items()}
+    return {str(metric): _number(path, number, f"{name}.{metric}", value) for metric, value in values.items()}
+
+
+def _number(path: Path, number: int, name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UnusablePredictionsError(f"{path}:{number}: {name} is {str(value)[:40]!r}: give a number")
+    return float(value)

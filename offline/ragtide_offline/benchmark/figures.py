@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.comparisons.agreement import auroc, rmse, spearman
+from ragtide_aggregator.statistics.comparisons.agreement import auroc, rmse, slope, spearman
 from ragtide_aggregator.statistics.comparisons.bootstrap import DEFINED_SHARE, Measured, resamples
 from ragtide_schemas.slopes import Slope
 
@@ -90,18 +90,6 @@ def calibration_error(predicted: Floats, truth: Floats) -> float:
     parts = np.array_split(np.argsort(predicted, kind="stable"), min(BINS, len(predicted)))
     gaps = [len(part) * abs(float(predicted[part].mean() - truth[part].mean())) for part in parts]
     return sum(gaps) / len(predicted)
-
-
-def slope(predicted: Floats, truth: Floats) -> float:
-    """Return how far the mean of the predicted scores moves per unit of the true ones; NaN if all of those are equal.
-
-    Of true scores that are 0 or 1 it is the difference between the means of both groups.
-
-    >>> slope(np.array([0.75, 0.5, 0.5, 0.25]), np.array([1.0, 1.0, 0.0, 0.0]))
-    0.25
-    """
-    spread = float(np.var(truth))
-    return float(np.mean((predicted - predicted.mean()) * (truth - truth.mean()))) / spread if spread else np.nan
 
 
 SLOPE: Final = "slope"

@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ragtide_producers import FileOptions, Row, UnreadableFileError
+from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
+from ragtide_producers.files.columns import Mapped
 from ragtide_producers.files.formats import Record
 from ragtide_producers.files.interactions import made_id, name_of, read_records, row_of
+from ragtide_producers.files.labeled import is_ragbench
 from ragtide_schemas import InvalidEntryError, RagInteraction
 
 from .preferences import answer_of_pair, is_pair
@@ -25,38 +27,41 @@ SOURCES: Final = "source_info.jsonl"
 Fields = dict[str, Any]
 
 
-def read_labeled(path: Path) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+def read_labeled(path: Path, columns: Mapped | None = None) -> Iterator[tuple[Row, Mapping[str, Any]]]:
     """Yield the rows of a labeled file, in order, each with its own fields; a pair of answers as two rows.
 
     A row with an unusable field has a problem that names it.
 
+    Args:
+        path: of the file.
+        columns: columns of fields, as the user named them.
+
     Raises:
         UnreadableFileError: the file, or RAGTruth's file of sources beside it, cannot be read.
     """
-    options = FileOptions(unnamed=name_of(path))
-    convert: Callable[[Fields], Fields | None] | None = None
+    options = FileOptions(unnamed=name_of(path), columns=columns or {})
+    first: Fields = next((record.fields for record in read_records(path, options) if record.fields is not None), {})
+    convert = _converter(path, first)
+    if convert is None and not is_pair(first) and not is_ragbench(first):
+        yield from ((row, {}) for row in read_rows(path, options))
+        return
     for record in read_records(path, options):
         fields = record.fields
         if fields is None:
             yield row_of(record, options), {}
-            continue
-        if is_pair(fields):
+        elif is_pair(fields):
             for place in (1, 2):
                 yield _row(record, fields, partial(answer_of_pair, place=place), options), fields
-            continue
-        if convert is None:
-            convert = _converter(path, fields)
-        yield _row(record, fields, convert, options), fields
-
-
-def _row(record: Record, fields: Fields, convert: Callable[[Fields], Fields | None], options: FileOptions) -> Row:
-    try:
-        converted = convert(fields)
-        if converted is None:
-            row = row_of(record, options)
+        elif convert is None:
+            yield row_of(record, options), fields
         else:
-            known = {"pipeline": options.unnamed, "interaction_id": made_id(record), **converted}
-            row = Row(record.number, RagInteraction.from_fields(known))
+            yield _row(record, fields, convert, options), fields
+
+
+def _row(record: Record, fields: Fields, convert: Callable[[Fields], Fields], options: FileOptions) -> Row:
+    try:
+        known = {"pipeline": options.unnamed, "interaction_id": made_id(record), **convert(fields)}
+        row = Row(record.number, RagInteraction.from_fields(known))
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -65,7 +70,7 @@ def _row(record: Record, fields: Fields, convert: Callable[[Fields], Fields | No
     return row
 
 
-def _converter(path: Path, fields: Fields) -> Callable[[Fields], Fields | None]:
+def _converter(path: Path, fields: Fields) -> Callable[[Fields], Fields] | None:
     if "passage_sentences" in fields and "selected_sentence_ids" in fields:
         return _clapnq
     if "claims" in fields and "contexts" in fields:
@@ -79,7 +84,7 @@ def _converter(path: Path, fields: Fields) -> Callable[[Fields], Fields | None]:
         rows = [record.fields for record in read_records(path, FileOptions()) if record.fields is not None]
         sources = {str(row["source_id"]): row for row in rows if "source_id" in row}
         return lambda row: _ragtruth(row, sources)
-    return lambda _: None
+    return None
 
 
 def _clapnq(row: Fields) -> Fields:

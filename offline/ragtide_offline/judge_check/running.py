@@ -11,15 +11,18 @@ from ragtide_consumers.labelers.judge.criteria import choose
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.metrics.scores import nothing_to_label
-from ragtide_producers import FileOptions, Row, read_rows
+from ragtide_producers import Row
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
 
+from ..benchmark.formats import read_labeled
 from ..corruptions.interactions import CORRUPTIONS, REPEATED_ANSWER, Corruption, spoil, without_own_sentences
 from ..runs import LabelerRun, drawn_places
 from ..score.scored_file import rows_at_once
 from ..score.scoring import Label, Outcome
+from ..trust.running import LabelerTrial
+from ..trust.worth import LabelerWorth
 from .rows import CheckRow, ItemAnswers, Variant, check_rows
 
 if TYPE_CHECKING:
@@ -84,11 +87,14 @@ class JudgeCheck(LabelerRun[tuple[int, Variant]]):
         self.criteria = settings.judge.criteria
         """The criteria that are asked."""
         self.rows: list[CheckRow] = []
+        self.worths: list[LabelerWorth] = []
+        """What the judge's numbers are worth, by the items that have labels; empty without any."""
+        self._trial = LabelerTrial()
         self._answers: dict[int, dict[Variant, Labeling]] = {}
         counts, items, names, families = self.result.counts, [], [], settings.judge.families
         counts["nothing_to_judge"] = 0
         for file in files:
-            for row in islice(read_rows(file, FileOptions(unnamed="unnamed")), limit):
+            for row, _ in islice(read_labeled(Path(file)), limit):
                 item = row.interaction
                 if item is None:
                     self.result.note(f"{file}:{row.line}: {row.problem}")
@@ -145,6 +151,11 @@ class JudgeCheck(LabelerRun[tuple[int, Variant]]):
         item, variant = asked
         if self.result.take(outcome, f"{self._items[item].interaction_id}, {variant}") and outcome.labeling is not None:
             self._answers.setdefault(item, {})[variant] = outcome.labeling
+            labels = self._items[item].gold_scores
+            if variant == "as_it_is" and labels and outcome.event is not None:
+                scores, cost_usd = outcome.event.scores, outcome.labeling.cost_usd or None
+                question = self._items[item].question
+                self._trial.take(self.result.labeler, labels, scores, question, cost_usd=cost_usd)
 
     def finish(self, confidence: float = 0.95) -> Iterator[None]:
         """Compute the rows of the table."""
@@ -156,5 +167,9 @@ class JudgeCheck(LabelerRun[tuple[int, Variant]]):
             "criteria": [criterion.metric for criterion in self.criteria],
             "confidence": confidence,
         }
-        self.result.tables = {"checks": [row.as_dict() for row in self.rows]}
+        self.worths = list(self._trial.worth(confidence=confidence, seed=seed))
+        self.result.tables = {
+            "checks": [row.as_dict() for row in self.rows],
+            "worth": [worth.as_dict() for worth in self.worths],
+        }
         yield

@@ -27,6 +27,13 @@ MAY_BE_TEXT: Final = frozenset(("#NA", "N/A", "NA", "n/a"))
 """Those of them that are a name elsewhere, such as the country Namibia."""
 TABLES: Final = ("segments", "gold_scores", "covariates", "usage", "metadata")
 """Fields of names and values, of which `--map` may name one, such as `segments.lang`."""
+VERDICTS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("true", "yes", "pass", "passed", "good", "correct", "supported", "faithful", "grounded"), 1.0),
+    **dict.fromkeys(
+        ("false", "no", "fail", "failed", "bad", "incorrect", "wrong", "unsupported", "unfaithful", "ungrounded"), 0.0
+    ),
+}
+"""Words of a label, as people and judges write them into a column of `gold_scores`."""
 WHOLE: Final = ("population_size", "schema_version", "turn")
 """Fields that are whole numbers."""
 EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
@@ -98,11 +105,22 @@ def _read_named_value(table: str, name: str, column: str, value: Any) -> Any:
     if table == "usage":
         value = usage_number(name, column, value)
     elif isinstance(value, str):
-        value = number_in(column, value)
+        verdict = VERDICTS.get(value.strip().lower()) if table == "gold_scores" else None
+        value = number_in(column, value) if verdict is None else verdict
     if value is None:
         place = "" if column == f"{table}.{name}" else f", from the column {column},"
-        raise invalid(f"{table}.{name}{place} is no number: correct it")
+        words = ", or a word such as true and false, or pass and fail" if table == "gold_scores" else ""
+        raise invalid(f"{table}.{name}{place} is no number: give one{words}")
     return value
+
+
+def _gold_scores(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    words = {
+        name: VERDICTS.get(label.strip().lower(), label) for name, label in value.items() if isinstance(label, str)
+    }
+    return {**value, **words}
 
 
 def refuse_cut(field: str, column: str, value: Any) -> None:
@@ -161,4 +179,5 @@ _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "steps": lambda value, _: steps if isinstance(steps := spelled(value), list) else None,
     "response_sentences": lambda value, _: [texts] if isinstance(texts := spelled(value), str) else texts,
     **dict.fromkeys(TABLES, lambda value, _: spelled(value)),
+    "gold_scores": lambda value, _: _gold_scores(spelled(value)),
 }

@@ -26,6 +26,8 @@ class Agreement:
     """RMSE of always predicting the reference's mean; a useful labeler has a lower RMSE."""
     bias: Measured
     """Mean of prediction minus reference."""
+    slope: Measured
+    """How far the mean of the predictions moves per unit of the reference."""
     spearman: Measured
     auroc: Measured
     """Probability that an item whose reference is high has a higher prediction than an item whose reference is low."""
@@ -87,6 +89,7 @@ def agreement(
         rmse=of(rmse, predicted, reference),
         constant_rmse=float(np.std(reference)) if n else None,
         bias=of(bias, predicted, reference),
+        slope=of(slope, predicted, reference),
         spearman=of(spearman, predicted, reference),
         auroc=of(auroc, predicted, high),
         f1=of(f1, ~named, ~high),
@@ -135,6 +138,22 @@ def rmse(predicted: Floats, reference: Floats) -> float:
 def bias(predicted: Floats, reference: Floats) -> float:
     """Return the mean of prediction minus reference."""
     return float(np.mean(predicted - reference))
+
+
+def slope(predicted: Floats, reference: Floats) -> float:
+    """Return the least-squares slope of the predictions on the reference; NaN of a constant reference.
+
+    If the reference is 0 or 1, this is the mean prediction of the items with 1 minus that of the items with 0. A mean
+    of the reference that falls by d moves the mean of the predictions by d times the slope, if the predictions depend
+    on the reference as they do here.
+
+    >>> slope(np.array([0.75, 0.5, 0.5, 0.25]), np.array([1.0, 1.0, 0.0, 0.0]))
+    0.25
+    """
+    if not np.ptp(reference):
+        return UNDEFINED
+    centered = reference - reference.mean()
+    return float(centered @ predicted) / float(centered @ centered)
 
 
 def average_ranks(values: Floats) -> Floats:

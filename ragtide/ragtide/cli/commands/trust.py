@@ -5,11 +5,117 @@ from typing import Annotated
 
 import typer
 
-from ..printing import print_json
-from ..running import JsonOption, given
+from ..printing import err, out, print_json, warn
+from ..running import JsonOption, MapOption, given
 from . import command, command_group
 
-trust = command_group("trust", "Measure what a labeler is worth, on labeled rows.")
+trust = command_group("trust")
+
+
+@command(
+    "ragtide trust labeled.jsonl",
+    "ragtide trust labeled.csv --map gold_scores.trace.adherence=supported --traffic 2000",
+    "ragtide trust labeled.jsonl --labeler local --labeler judge --rows 100 --max-cost-usd 0.5 --json",
+    runs=trust,
+)
+def try_labelers(
+    context: typer.Context,
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Files of rows with labels of people or of a strong judge; 50 rows are enough."),
+    ],
+    labeler: Annotated[
+        list[str] | None,
+        typer.Option(help="Labeler to measure; may be repeated. Default: local, and those of the settings."),
+    ] = None,
+    scores: Annotated[
+        list[Path] | None,
+        typer.Option(help="Scores of another labeler for these rows: output of ragtide score --json; may be repeated."),
+    ] = None,
+    columns: MapOption = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows that are drawn, evenly from the subsets.")] = None,
+    traffic: Annotated[
+        float | None, typer.Option(min=1, max=1e12, help="Answers a day; default: those of a running deployment.")
+    ] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Pipeline whose traffic counts; default: that with the most.")
+    ] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(min=0.0001, max=1, help="Share of the answers that a judge scores; may be repeated."),
+    ] = None,
+    max_cost_usd: Annotated[
+        float, typer.Option("--max-cost-usd", min=0, help="Most US dollars; a trial that may cost more does not begin.")
+    ] = 1.0,
+    store: Annotated[
+        bool, typer.Option("--store", help="Store the slopes for the deployment, which shows what each labeler sees.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and dollars of the judge, and label nothing.")
+    ] = False,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn rows and of the bootstrap.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what each labeler is worth on your own labeled rows: what it sees, how soon, and at what price.
+
+    For every metric with labels it shows the slope of the labeler's mean, kappa and AUROC with intervals; after how
+    many answers a fall of the true mean is found; and the price. It needs no Redis. A judge is asked if the settings
+    or --labeler name it, and its answers are kept in data_dir and paid for once.
+    """
+    from ragtide_offline.trust.running import LabeledRows, is_score_file
+    from ragtide_offline.trust.worth import RATES
+    from ragtide_runtime.errors import ConfigurationError
+    from ragtide_runtime.telemetry.logs import configure_logging
+
+    from ..printing.laboratory import show_plan
+    from ..printing.trust import trust_view
+    from ..running.files import columns_of
+    from ..running.trust import (
+        ask_labelers,
+        labelers_to_try,
+        plan_trial,
+        read_trial,
+        store_worths,
+        traffic_of,
+        trust_record,
+    )
+
+    settings = given(context).settings()
+    configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    of_scores = [path for path in files if is_score_file(path)]
+    if of_scores and len(of_scores) < len(files):
+        raise ConfigurationError(f"{of_scores[0]} has scores and no texts: give it with --scores, beside the rows")
+    labeled = None if of_scores else LabeledRows(files, columns=columns_of(columns), sample=rows, seed=seed)
+    names = [] if labeled is None else labelers_to_try(settings, labeler or ())
+    if dry_run:
+        for plan in {} if labeled is None else plan_trial(settings, labeled, names).values():
+            show_plan(plan, as_json=as_json)
+        return
+    trial, n = read_trial(files, labeled, scores or ())
+    runs = [] if labeled is None else ask_labelers(settings, labeled, trial, names, max_cost_usd)
+    for result in (*([] if labeled is None else [labeled.result]), *(run.result for run in runs)):
+        warn(*result.problems)
+    trial.check(metric or ())
+    now = traffic_of(settings, traffic, pipeline)
+    worths = list(
+        trial.worth(
+            metrics=metric or (),
+            rates=rate or RATES,
+            traffic=None if now is None else now.answers_a_day,
+            confidence=confidence,
+            seed=seed,
+        )
+    )
+    if as_json:
+        record = trust_record(runs, n, labeled, now, confidence=confidence, seed=seed)
+        print_json({**record, "worth": [worth.as_dict() for worth in worths]})
+    else:
+        out.print(trust_view(worths, n, now, out.width, confidence))
+    if store:
+        count = store_worths(settings, worths)
+        err.print(f"{count:,} slopes are stored for the deployment", markup=False, highlight=False)
 
 
 @command(

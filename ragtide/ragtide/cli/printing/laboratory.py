@@ -83,6 +83,7 @@ def agreement_table(compared: PredictionAgreement, width: int) -> RenderableType
         measures = (
             ("  RMSE", agreement.rmse, _beside("always the mean", agreement.constant_rmse)),
             ("  mean error", agreement.bias, ""),
+            ("  slope", agreement.slope, "right 1.000, blind 0.000"),
             ("  Spearman", agreement.spearman, ""),
             ("  AUROC", agreement.auroc, "chance 0.500"),
             ("  F1 of the low", agreement.f1, ""),

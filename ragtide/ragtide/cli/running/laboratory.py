@@ -105,6 +105,7 @@ from ..printing.laboratory import (
     sentence_without_file,
     shown_metrics,
 )
+from ..printing.trust import trust_view
 from . import Given
 from .files import (
     BarView,
@@ -460,6 +461,9 @@ def _print_rows(check: "JudgeCheck", confidence: float, *, as_json: bool) -> Non
     out.print(check_table(check.rows, out.width, confidence))
     for sentence in check_notes(result, confidence):
         out.print(sentence, style="bright_black", markup=False, highlight=False)
+    if check.worths:
+        labeled = max(worth.agreement.n + worth.absent for worth in check.worths)
+        out.print(Text(), trust_view(check.worths, labeled, None, out.width, confidence))
 
 
 READ_MAX: Final = 100_000
