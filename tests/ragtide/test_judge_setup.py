@@ -10,10 +10,12 @@ from tests.support.in_process import run_command
 
 from ragtide.testing import Labels, Says, ScriptedJudge, Status
 from ragtide_roles.judge_setup.endpoints import JudgeEndpoint, choose_model, find_endpoint
-from ragtide_roles.judge_setup.setting_up import judge_rates, plan_setup, rules_to_add
+from ragtide_roles.judge_setup.own_traffic import OwnTraffic
+from ragtide_roles.judge_setup.setting_up import ITEM, judge_rates, plan_setup, rules_to_add
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import AZURE_KEY, JudgeSettings, Price
 from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_schemas import RagInteraction
 
 SECRET = "sk-judge-setup-0123456789"
 
@@ -115,7 +117,7 @@ async def test_a_server_of_this_machine_is_free_and_gets_no_key() -> None:
         closed = "http://127.0.0.1:9/v1"
         endpoint = await find_endpoint(JudgeSettings(), {"vLLM": closed, "Ollama": server.url})
         assert (endpoint.source, endpoint.models, endpoint.is_free) == ("Ollama", ("scripted",), True)
-        setup = await plan_setup(Settings(), endpoint, {"shop": 1000.0})
+        setup = await plan_setup(Settings(), endpoint, OwnTraffic({"shop": 1000.0}))
         assert "sk-" not in server.headers[0]["authorization"]
     assert (setup.usd_per_answer, setup.price_source, setup.spend_per_day_usd) == (0.0, "own machine", None)
     assert [option.usd_per_day for option in setup.rates] == [0.0, 0.0, 0.0]
@@ -131,14 +133,14 @@ def server_url(endpoint: JudgeEndpoint) -> str:
 async def test_a_gateway_of_this_machine_has_no_known_price() -> None:
     with ScriptedJudge() as server:
         endpoint = await find_endpoint(JudgeSettings(), {"LiteLLM": server.url})
-        setup = await plan_setup(Settings(), endpoint, {"shop": 1000.0})
+        setup = await plan_setup(Settings(), endpoint, OwnTraffic({"shop": 1000.0}))
     assert (endpoint.is_free, setup.usd_per_answer) == (False, None)
 
 
 async def test_a_public_endpoint_without_a_price_is_not_asked() -> None:
     endpoint = JudgeEndpoint("OPENAI_BASE_URL", "https://judge.example.com/v1", models=("mine",))
     with pytest.raises(ConfigurationError, match="--price"):
-        await plan_setup(Settings(), endpoint, {})
+        await plan_setup(Settings(), endpoint, OwnTraffic())
 
 
 async def test_the_spend_limit_is_twice_the_price_of_a_day() -> None:
@@ -147,7 +149,7 @@ async def test_the_spend_limit_is_twice_the_price_of_a_day() -> None:
         price = Price(input=0.02, output=1)
 
         async def limit(rate: float | None = None, spend_per_day_usd: float | None = None) -> float | None:
-            traffic = {"shop": 1000.0, "docs": 500.0}
+            traffic = OwnTraffic({"shop": 1000.0, "docs": 500.0})
             setup = await plan_setup(
                 Settings(), endpoint, traffic, price=price, rate=rate, spend_per_day_usd=spend_per_day_usd
             )
@@ -168,20 +170,22 @@ async def test_the_spend_limit_is_twice_the_price_of_a_day() -> None:
 )
 async def test_settings_that_score_otherwise_stay(settings: Settings, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        await plan_setup(settings, JudgeEndpoint("Ollama", "http://127.0.0.1:9/v1", models=("m",)), {})
+        await plan_setup(settings, JudgeEndpoint("Ollama", "http://127.0.0.1:9/v1", models=("m",)), OwnTraffic())
 
 
 async def test_the_labeler_of_now_becomes_the_proxy() -> None:
     with ScriptedJudge() as server:
         endpoint = JudgeEndpoint("Ollama", server.url, models=("scripted",))
-        setup = await plan_setup(Settings(labeler="model"), endpoint, {})
+        setup = await plan_setup(Settings(labeler="model"), endpoint, OwnTraffic())
     assert (setup.settings["labeler"], setup.settings["cascade.proxy"]) == ("cascade", "model")
 
 
 async def test_an_address_with_a_password_stays_in_the_environment() -> None:
     with ScriptedJudge() as server:
         secret = server.url.replace("http://", "http://me:s3cret@")
-        setup = await plan_setup(Settings(), JudgeEndpoint("OPENAI_BASE_URL", secret, models=("scripted",)), {})
+        setup = await plan_setup(
+            Settings(), JudgeEndpoint("OPENAI_BASE_URL", secret, models=("scripted",)), OwnTraffic()
+        )
     assert "s3cret" not in json.dumps(setup.as_dict())
 
 
@@ -234,9 +238,28 @@ def test_a_higher_rate_costs_more_and_sees_sooner() -> None:
 async def test_missing_drift_rules_on_the_judge_are_added() -> None:
     with ScriptedJudge() as server:
         endpoint = JudgeEndpoint("Ollama", server.url, models=("scripted",))
-        usual = await plan_setup(Settings(), endpoint, {})
-        bare = await plan_setup(Settings(alert_defaults=False), endpoint, {})
+        usual = await plan_setup(Settings(), endpoint, OwnTraffic())
+        bare = await plan_setup(Settings(alert_defaults=False), endpoint, OwnTraffic())
     assert usual.added_rules == ()
     added = {rule["metric"]: (rule["kind"], rule["baseline"], rule["labeler"]) for rule in bare.added_rules}
     assert added == dict.fromkeys(("trace.adherence", "trace.context_relevance"), ("drift", "earlier", "judge"))
     assert len(usual.rules) == len(bare.rules) == 2
+
+
+async def test_the_price_is_that_of_own_texts_where_some_are_kept() -> None:
+    long = ITEM.model_copy(update={"documents": ITEM.documents * 40})
+    with ScriptedJudge(Labels(prompt_tokens=1000, completion_tokens=100)) as server:
+        endpoint = JudgeEndpoint("OPENAI_BASE_URL", server.url, models=("scripted",))
+
+        async def usd(*items: RagInteraction) -> float:
+            traffic = OwnTraffic({"shop": 1000.0}, items)
+            setup = await plan_setup(Settings(), endpoint, traffic, price=Price(input=1, output=10))
+            assert setup.priced_items == len(items)
+            assert setup.usd_per_answer is not None
+            return setup.usd_per_answer
+
+        assert await usd() == pytest.approx(0.002)
+        assert await usd(ITEM) == pytest.approx(0.002)
+        assert await usd(long) > 1.2 * 0.002
+        assert await usd(long, ITEM) == pytest.approx((await usd(long) + 0.002) / 2)
+    assert len(server.requests) == 5

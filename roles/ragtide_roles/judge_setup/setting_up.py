@@ -21,6 +21,7 @@ from ragtide_runtime.settings.writing import variable_of, write_settings
 from ragtide_schemas import AlertRule, RagInteraction, RetrievedDocument
 
 from .endpoints import PREFERRED, JudgeEndpoint, choose_model
+from .own_traffic import OwnTraffic
 
 if TYPE_CHECKING:
     from ragtide_consumers.labelers.judge.labeler import JudgeLabeler
@@ -33,6 +34,8 @@ USUAL_MEAN: Final = 0.9
 """Mean before the fall, if no number of the deployment is known."""
 USUAL_KAPPA: Final = 0.6
 """Agreement of a judge with people that is assumed until it is measured: the mean moves by so much for each unit."""
+OWN_MACHINE: Final = "own machine"
+"""Source of the price of a model that runs on this machine: 0."""
 USUAL_LIMIT_USD: Final = 5.0
 """Spend limit of a day while the traffic is not known."""
 ATTEMPTS: Final = 2
@@ -126,7 +129,9 @@ class JudgeSetup:
     prompt_tokens: int
     completion_tokens: int
     usd_per_answer: float | None
-    """Dollars of a judged answer as long as the test item; None if no price is known."""
+    """Dollars of a judged answer; None if no price is known."""
+    priced_items: int
+    """Kept answers whose texts this price is of; 0 if it is that of the test item."""
     price_source: str | None
     """`settings`, a price table, or `own machine`, where an answer costs nothing; None if no price is known."""
     answers_per_day: float | None
@@ -194,7 +199,7 @@ def judge_rates(
 async def plan_setup(
     settings: Settings,
     endpoint: JudgeEndpoint,
-    traffic: Mapping[str, float],
+    traffic: OwnTraffic,
     *,
     model: str | None = None,
     rate: float | None = None,
@@ -207,7 +212,7 @@ async def plan_setup(
     Args:
         settings: of the process.
         endpoint: that is asked.
-        traffic: answers of a day by pipeline; empty if they are not known.
+        traffic: of now.
         model: its name; None for that of the settings, or one that the endpoint lists.
         rate: share of the answers that is judged; None for `cascade.rate`.
         kappa: assumed agreement of the judge with people.
@@ -222,26 +227,14 @@ async def plan_setup(
     name = choose_model(endpoint, model or settings.judge.model)
     prices = settings.judge.prices if price is None else {**settings.judge.prices, name: price}
     judge = settings.judge.model_copy(update={"model": name, "base_url": endpoint.url, "prices": prices})
-    known = price_of(judge)
-    if known is None and not endpoint.is_free and not endpoint.is_near:
-        raise ConfigurationError(
-            f"the price of {name} at {endpoint.address} is not known, so no spend limit can be kept: give --price "
-            "INPUT/OUTPUT, in dollars per million tokens"
-        )
+    source = _price_source(endpoint, judge)
     started = monotonic()
     labeling = await ask_item(settings, judge)
     seconds = monotonic() - started
-    sent, answered = labeling.prompt_tokens, labeling.completion_tokens
-    usd = 0.0 if endpoint.is_free else None
-    if known is not None:
-        usd = known.cost_usd(prompt_tokens=sent, completion_tokens=answered)
+    usd = await _usd_per_answer(settings, judge, labeling, traffic) if source != OWN_MACHINE else 0.0
     chosen = settings.cascade.rate if rate is None else rate
-    rates = judge_rates(traffic, usd, kappa=kappa, rates=sorted({*RATES, chosen}))
-    limit = None if not usd else spend_per_day_usd or settings.judge.spend_per_day_usd
-    if usd and limit is None:
-        a_day = next(option.usd_per_day for option in rates if option.rate == chosen)
-        limit = USUAL_LIMIT_USD if a_day is None else float(max(1, ceil(2 * a_day)))
-    values = _settings_to_write(settings, endpoint, name, rate=chosen, limit=limit, prices=prices)
+    rates = judge_rates(traffic.per_day, usd, kappa=kappa, rates=sorted({*RATES, chosen}))
+    limit = _limit(settings, usd, next(each for each in rates if each.rate == chosen), spend_per_day_usd)
     added = rules_to_add(settings.alerts)
     return JudgeSetup(
         source=endpoint.source,
@@ -250,11 +243,12 @@ async def plan_setup(
         model=name,
         scores=dict(labeling.scores),
         seconds=seconds,
-        prompt_tokens=sent,
-        completion_tokens=answered,
+        prompt_tokens=labeling.prompt_tokens,
+        completion_tokens=labeling.completion_tokens,
         usd_per_answer=usd,
-        price_source=known.source if known is not None else "own machine" if endpoint.is_free else None,
-        answers_per_day=sum(traffic.values()) if traffic else None,
+        priced_items=len(traffic.items) if usd else 0,
+        price_source=source,
+        answers_per_day=traffic.answers_per_day,
         kappa=kappa,
         mean=USUAL_MEAN,
         rates=rates,
@@ -262,9 +256,53 @@ async def plan_setup(
         spend_per_day_usd=limit,
         rules=tuple(rule.name for rule in (*settings.alerts, *added) if _watches_judge(rule) and rule.metric in JUDGED),
         file=str(settings_file()),
-        settings=values,
+        settings=_settings_to_write(settings, endpoint, name, rate=chosen, limit=limit, prices=prices),
         added_rules=tuple(rule.model_dump(mode="json", exclude_unset=True) for rule in added),
     )
+
+
+def _price_source(endpoint: JudgeEndpoint, judge: JudgeSettings) -> str | None:
+    known = price_of(judge)
+    if known is not None:
+        return known.source
+    if not endpoint.is_free and not endpoint.is_near:
+        raise ConfigurationError(
+            f"the price of {judge.model} at {endpoint.address} is not known, so no spend limit can be kept: give "
+            "--price INPUT/OUTPUT, in dollars per million tokens"
+        )
+    return OWN_MACHINE if endpoint.is_free else None
+
+
+async def _usd_per_answer(
+    settings: Settings, judge: JudgeSettings, labeling: Labeling, traffic: OwnTraffic
+) -> float | None:
+    """Return the measured dollars of the test item, or of kept answers in proportion to their planned dollars."""
+    known = price_of(judge)
+    if known is None:
+        return None
+    usd = known.cost_usd(prompt_tokens=labeling.prompt_tokens, completion_tokens=labeling.completion_tokens)
+    if not usd or not traffic.items:
+        return usd
+    planned = await _planned_usd(settings, judge, (ITEM,))
+    return usd * await _planned_usd(settings, judge, traffic.items) / planned if planned else usd
+
+
+async def _planned_usd(settings: Settings, judge: JudgeSettings, items: Sequence[RagInteraction]) -> float:
+    """Return the mean dollars of judging an item, by estimate and without a call."""
+    alone = judge.model_copy(update={"api_key": SecretStr("none"), **_ALONE})
+    one = settings.with_labeler("judge").model_copy(update={"metrics": (), "judge": alone})
+    async with labeler_of(one, None, patient=False) as labeler:
+        planned = [await cast("JudgeLabeler", labeler).planned_calls(item) for item in items]
+    return sum(calls.cost_usd for calls in planned) / len(planned)
+
+
+def _limit(settings: Settings, usd: float | None, chosen: JudgeRate, wanted: float | None) -> float | None:
+    if not usd:
+        return None
+    own = wanted or settings.judge.spend_per_day_usd
+    if own is not None:
+        return own
+    return USUAL_LIMIT_USD if chosen.usd_per_day is None else float(max(1, ceil(2 * chosen.usd_per_day)))
 
 
 def write_setup(setup: JudgeSetup) -> JudgeSetup:
@@ -277,24 +315,19 @@ def write_setup(setup: JudgeSetup) -> JudgeSetup:
     return replace(setup, written=True)
 
 
-async def offered_rates(settings: Settings, traffic: Mapping[str, float]) -> tuple[str, tuple[JudgeRate, ...]]:
+async def offered_rates(settings: Settings, traffic: OwnTraffic) -> tuple[str, tuple[JudgeRate, ...]]:
     """Return the model that a setup would choose, and what each rate would cost and see. It makes no call.
 
-    The tokens of the test item are estimated, and the price is a list price.
+    The tokens of the kept answers, or else of the test item, are estimated, and the price is a list price.
 
     Args:
         settings: of the process.
-        traffic: answers of a day by pipeline; empty if they are not known.
+        traffic: of now.
     """
-    judge = settings.judge.model_copy(
-        update={"model": settings.judge.model or PREFERRED[0], "api_key": SecretStr("none"), **_ALONE}
-    )
-    usd = None
-    if price_of(judge) is not None:
-        one = settings.with_labeler("judge").model_copy(update={"metrics": (), "judge": judge})
-        async with labeler_of(one, None, patient=False) as labeler:
-            usd = (await cast("JudgeLabeler", labeler).planned_calls(ITEM)).cost_usd
-    return str(judge.model), judge_rates(traffic, usd)
+    judge = settings.judge.model_copy(update={"model": settings.judge.model or PREFERRED[0]})
+    known = price_of(judge) is not None
+    usd = await _planned_usd(settings, judge, traffic.items or (ITEM,)) if known else None
+    return str(judge.model), judge_rates(traffic.per_day, usd)
 
 
 async def ask_item(settings: Settings, judge: JudgeSettings) -> Labeling:

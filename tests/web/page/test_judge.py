@@ -10,7 +10,7 @@ from tests.offline.test_labeler_kappas import agreeing
 from tests.support.http_service import http_service
 from tests.support.metric_events import event
 from tests.support.owners import owners
-from tests.web.page.test_item import keep
+from tests.web.page.test_item import keep, specimen
 from tests.web.page.test_page import SCRIPT, page
 
 from ragtide_aggregator.checkpoint.options import reader_options
@@ -18,11 +18,12 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.present_traffic import present_traffic
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_roles.judge_setup.own_traffic import OwnTraffic, read_own_traffic
 from ragtide_roles.judge_setup.setting_up import offered_rates
 from ragtide_roles.kept.kappas import labeler_kappas
 from ragtide_runtime.calls.call_counts import CallCounts, CallHistory
 from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, count_calls, spend_periods
-from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
+from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
@@ -305,7 +306,7 @@ async def test_without_a_judge_the_page_says_what_each_rate_costs_and_sees(async
     assert 'id="without-judge"' in fleet
     traffic = await present_traffic(Deployment(async_redis, Settings()))
     assert traffic == {"shop": 400.0}
-    _, rates = await offered_rates(Settings(), traffic)
+    _, rates = await offered_rates(Settings(), OwnTraffic(traffic))
     assert [option.rate for option in rates] == [0.01, 0.05, 0.1]
     for option in rates:
         assert option.usd_per_day is not None
@@ -336,6 +337,20 @@ async def test_the_offer_shows_no_address_and_no_key(
     assert "price a day not known" in text
     for secret in ("sk-page", "s3cret", "gateway.internal"):
         assert secret not in text
+
+
+async def test_the_offer_is_for_the_texts_of_the_busiest_pipeline(async_redis: Any, redis_url: str) -> None:
+    await commit_now(async_redis)
+    kept = [specimen(f"i-{number}") for number in range(30)]
+    await keep(async_redis, *kept, name=SPECIMEN_SAMPLE)
+    digests = {interaction_digest("shop", one.interaction.interaction_id): 30 - place for place, one in enumerate(kept)}
+    await async_redis.zadd(STREAMS.specimen_order(pipeline_digest("shop")), digests)
+    traffic = await read_own_traffic(async_redis, Deployment(async_redis, Settings()))
+    assert traffic.answers_per_day == 400.0
+    assert len(traffic.items) == 20
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/judge")
+    assert "20 kept answers" in text
 
 
 async def test_traffic_of_the_last_hour_alone_is_a_day_of_it(async_redis: Any) -> None:

@@ -1032,7 +1032,8 @@ def show_setup(setup: JudgeSetup) -> None:
         out.print(f"  {option.sentence}", style="bold" if option.rate == setup.rate else "", highlight=False)
     out.print(
         f"Typical times, from a mean of {setup.mean:g}, by a judge with an assumed kappa of {setup.kappa:g} against "
-        "people (--kappa; ragtide trust FILE measures it). Longer answers and documents cost more than the test item.",
+        "people (--kappa; ragtide trust FILE measures it). The price is that of "
+        + (f"{setup.priced_items} kept answers." if setup.priced_items else "the test item; longer texts cost more."),
         style="bright_black",
         highlight=False,
     )

@@ -3,16 +3,14 @@
 import asyncio
 
 import typer
-from redis.asyncio import Redis
 
 from ragtide_aggregator.errors import CheckpointError, DamagedFieldError
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.reading.present_traffic import present_traffic
 from ragtide_roles.judge_setup.endpoints import find_endpoint
+from ragtide_roles.judge_setup.own_traffic import OwnTraffic, read_own_traffic
 from ragtide_roles.judge_setup.setting_up import USUAL_KAPPA, JudgeSetup, plan_setup, write_setup
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.labelers import Price
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
@@ -83,15 +81,11 @@ def _price(text: str) -> Price:
         ) from None
 
 
-def _traffic(settings: Settings) -> dict[str, float]:
+def _traffic(settings: Settings) -> OwnTraffic:
     """Return the traffic of now; none if no Redis is set or runs, or it cannot be read: it starts no Redis."""
     if not settings.redis_address and not EmbeddedRedis.runs_in(settings.data_dir):
-        return {}
-
-    async def body(redis: Redis, _: RedisHandle) -> dict[str, float]:
-        return await present_traffic(Deployment(redis, settings))
-
+        return OwnTraffic()
     try:
-        return with_redis(settings, body)
+        return with_redis(settings, lambda redis, _: read_own_traffic(redis, Deployment(redis, settings)))
     except (RedisUnavailable, CheckpointError, DamagedFieldError):
-        return {}
+        return OwnTraffic()

@@ -9,8 +9,8 @@ from fastapi.responses import Response
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.reading.present_traffic import present_traffic
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_roles.judge_setup.own_traffic import read_own_traffic
 from ragtide_roles.judge_setup.setting_up import USUAL_KAPPA, JudgeRate, offered_rates
 from ragtide_roles.kept.kappas import LEAST_ITEMS, LabelerKappa, labeler_kappas
 from ragtide_runtime.calls.endpoint_states import EndpointState, read_calls
@@ -93,17 +93,19 @@ class JudgeOffer(NamedTuple):
 
     model: str
     """The model that a setup would choose."""
-    answers_per_day: float
-    """Answers of all pipelines at the traffic of now; 0 if they are not known."""
+    answers_per_day: float | None
+    """Answers of all pipelines at the traffic of now; None if they are not known."""
     rates: tuple[JudgeRate, ...]
+    priced_items: int
+    """Kept answers whose texts the prices are of; 0 if they are those of the test item."""
     kappa: float = USUAL_KAPPA
     """Assumed agreement with people."""
 
 
-async def _offer(settings: Settings, deployment: Deployment) -> JudgeOffer:
-    traffic = await present_traffic(deployment)
+async def _offer(redis: Redis, deployment: Deployment, settings: Settings) -> JudgeOffer:
+    traffic = await read_own_traffic(redis, deployment)
     model, rates = await offered_rates(settings, traffic)
-    return JudgeOffer(model, sum(traffic.values()), rates)
+    return JudgeOffer(model, traffic.answers_per_day, rates, len(traffic.items))
 
 
 @router.get("/judge")
@@ -121,7 +123,7 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         viewer,
         "judge.html",
         endpoints=endpoints,
-        offer=await _offer(shared.settings, shared.deployment) if endpoints == [] else None,
+        offer=await _offer(shared.redis, shared.deployment, shared.settings) if endpoints == [] else None,
         usage=usage,
         paired=paired,
         agreement=agreement,
