@@ -1,5 +1,6 @@
 """`ragtide up --labeler model --model`: shown, agreed to, downloaded, measured, and only then at work."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,19 @@ async def test_a_model_is_measured_once_and_then_labels(
         assert len(hub.asked) == asked, "the second start needs no network"
     versions = {(event.labeler, event.labeler_version) for event in metric_events(redis)}
     assert (await read_slopes(async_redis, "ragtide")).keys() == versions
+
+
+def test_a_file_is_scored_by_a_model_of_the_hub(
+    command: tuple[str, ...], hub: Hub, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f"{one.model_dump_json()}\n" for one in interactions(5)))
+    score = (*command[:4], "score", str(rows), "--labeler", "model", "--model", OWNER)
+    assert "give --yes" in run_command(capsys, *score).told
+    done = run_command(capsys, *score, "--yes", "--json")
+    assert done.code == 0, done.stderr
+    assert {json.loads(line)["labeler"] for line in done.stdout.splitlines()} == {"model"}
+    assert len(weights_asked(hub)) == 1
 
 
 def test_lines_of_progress_come_at_most_once_a_second_and_at_the_end(

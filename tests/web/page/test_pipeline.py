@@ -81,6 +81,25 @@ async def test_bands_marks_segments_and_numbers(async_redis: Any, redis_url: str
         assert "There is no value in this range." in empty
 
 
+async def test_thumbs_say_how_many_answers_they_are_of(async_redis: Any, redis_url: str) -> None:
+    answers = [
+        one.model_copy(
+            update={
+                "scores": {**one.scores, "response.empty": 0.0},
+                "gold_scores": {"feedback.positive": float(number % 20 > 0)} if number % 10 == 0 else {},
+            }
+        )
+        for number, one in enumerate(traffic())
+    ]
+    await commit(async_redis, *answers)
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/p/shop?range=24h")
+        assert text.count("30 thumbs of 300 answers (10.0%)") >= 1
+        _, headlines = await service.get("/v1/headlines?last=24h")
+        (number,) = [one for one in headlines if one["metric"] == "feedback.positive"]
+        assert (number["n"], number["n_absent"], number["coverage"]) == (30, 270, 0.1)
+
+
 async def test_two_pipelines_are_compared(async_redis: Any, redis_url: str) -> None:
     await commit(async_redis, *traffic(), *traffic("bank", 1000, 0.4))
     async with http_service(redis_url, history=SETTINGS.history) as service:

@@ -65,7 +65,14 @@ def score_files(
         str | None,
         typer.Option(help="Variant of the RAGChecker formulas: ragchecker_strict, ragchecker [RAGTIDE_CLAIM_PROFILE]."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model of the judge [RAGTIDE_JUDGE_MODEL].")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model of the judge [RAGTIDE_JUDGE_MODEL]; with --labeler model a folder, or owner/name of the "
+            "Hugging Face Hub [RAGTIDE_MODELS_SUPPORT]."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Download the model of the Hub without asking.")] = False,
     base_url: Annotated[str | None, typer.Option(help="Endpoint of the judge [RAGTIDE_JUDGE_BASE_URL].")] = None,
     families: Annotated[
         str | None,
@@ -149,7 +156,13 @@ def score_files(
     )
 
     chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
-    settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
+    settings = given(context).settings(**chosen)
+    if model is not None and settings.labeler == "model":
+        from ..running.model_setup import chosen_model
+
+        support, support_file = chosen_model(settings, model, may_download=yes)
+        settings = given(context).settings(**chosen, models={"support": support, "support_file": support_file})
+        model = None
     if (profile or claim_profile) and settings.labeler in (*BUILT_IN, STORED):
         check_profiles(settings)
     settings = with_choices(settings, model=model, base_url=base_url, families=families)

@@ -18,6 +18,7 @@ from ragtide_offline.benchmark.bundled_slopes import BundledSlopes
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.measured_slopes import SlopesByMetric, read_slopes, store_slopes
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas.slopes import NEAR_ZERO, Slope
 
 from ..printing import Column, err, fitted, warn
@@ -52,6 +53,7 @@ def chosen_model(settings: Settings, place: str, *, may_download: bool = False) 
     from ragtide_consumers.labelers.models.hub import cached_model, is_hub_name  # noqa: PLC0415 - a client of HTTP
     from ragtide_consumers.labelers.models.loading import cache_of  # noqa: PLC0415 - as above
 
+    configure_logging("error")  # what happens is printed here
     models = settings.models
     stated = models.support_file if "support_file" in models.model_fields_set else ""
     if not is_hub_name(place):
