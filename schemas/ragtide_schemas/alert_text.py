@@ -45,6 +45,9 @@ MOST_WORST: Final = 3
 MOST_SHARES: Final = 5
 """Most values of a covariate whose shares are named."""
 
+LEAST_OF_PACE: Final = 10
+"""Answers since a change that show the pace of answers."""
+
 MOST_DIAGNOSES: Final = 3
 """Most diagnoses that are named."""
 
@@ -308,7 +311,7 @@ def alert_text(
         where=_where(alert.cause) if fires and alert.cause is not None else None,
         cause=_cause(alert) if fires else (),
         step=_step(alert) if fires else (),
-        sure=_sure(alert) if fires else None,
+        sure=how_sure(alert) if fires else None,
         diagnosis=diagnosis if fires and _advises(alert) else (),
         worst=answers[:MOST_WORST] if fires else (),
         first=_first(alert, answers) if fires else None,
@@ -575,11 +578,18 @@ def _share(share: SegmentShare) -> str:
     return f"{text}; its mean went from {number(share.mean_before)} to {number(share.mean_since)}."
 
 
-def _sure(alert: Alert) -> str | None:
+def how_sure(alert: Alert, *, paced: bool = True) -> str | None:
+    """Return what is promised about false alarms, with its caution about dependence; None without a promise.
+
+    Args:
+        alert: that fires.
+        paced: whether the run length is told in time, too.
+    """
     if alert.false_discovery_rate is not None:
         promise = f"At most {100 * alert.false_discovery_rate:.3g}% of alarms are false, on average"
     elif alert.run_length is not None:
-        promise = f"At most one false alarm in {kind_of(alert).counted(round(alert.run_length))}, on average"
+        n = kind_of(alert).counted(round(alert.run_length))
+        promise = f"At most one false alarm in {n}{_at_pace(alert) if paced else ''}, on average"
     else:
         return None
     effect = "" if alert.design_effect is None else f" (design effect {alert.design_effect:.1f})"
@@ -594,6 +604,19 @@ def _sure(alert: Alert) -> str | None:
             "clusters.by to session_id or user_id if sessions are known."
         )
     return f"{promise}."
+
+
+def _at_pace(alert: Alert) -> str:
+    """Return the time that the answers of a run length take, at the pace since the change."""
+    if alert.status == "resolved" or alert.began_at is None or not alert.observed_n or alert.run_length is None:
+        return ""
+    lasted = alert.fired_at - alert.began_at
+    if alert.observed_n < LEAST_OF_PACE or not lasted:
+        return ""
+    try:
+        return f" ({length(lasted * (alert.run_length / alert.observed_n))} at the pace since the change)"
+    except OverflowError:
+        return ""
 
 
 def _first(alert: Alert, answers: Sequence[WorstAnswer]) -> str | None:

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ragtide_schemas import Alert
-from ragtide_schemas.alert_text import LONGEST_TITLE, MOST_WORST, AlertText, alert_text, because, has_statistics
+from ragtide_schemas.alert_text import (
+    LONGEST_TITLE,
+    MOST_WORST,
+    AlertText,
+    alert_text,
+    because,
+    has_statistics,
+    how_sure,
+)
 from ragtide_schemas.alert_words import cut, short_name, time
 
 from .notification import Notification, sample_alert
@@ -180,7 +188,8 @@ def _alert_lines(alerts: Sequence[Alert]) -> list[str]:
 
 
 def _guarantees(texts: Sequence[AlertText]) -> list[str]:
-    sure = list(dict.fromkeys(text.sure for text in texts if text.sure is not None))
+    promises = (how_sure(text.alert, paced=False) for text in texts if text.sure is not None)
+    sure = list(dict.fromkeys(promise for promise in promises if promise is not None))
     if len(sure) > 1:
         uncertain = any(text.alert.dependence is not None for text in texts)
         more = " Neighbouring answers depend on each other, so expect more of them." if uncertain else ""
