@@ -16,7 +16,7 @@ from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas.fitness import KNOWN
+from ragtide_schemas.known_labelers import KNOWN
 
 from .score.scored_file import labeling_of
 from .score.scoring import Label, Outcome, score_rows

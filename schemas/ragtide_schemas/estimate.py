@@ -7,7 +7,6 @@ from pydantic import Field
 
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireInterval
 from .declared import range_of
-from .fitness import Purpose
 from .html_tables import html_table
 from .metrics import Direction, Kind, MetricName
 from .printable import short_repr
@@ -177,9 +176,9 @@ class Estimate(VersionedModel):
     trend: Literal["rising", "falling", "steady"] | None = None
     """For a window: whether its interval is above or below the interval of the window before, or overlaps it."""
     band: str | None = None
-    """Quality band, where the whole interval lies in one band, and the labeler is fit for thresholds."""
-    fit_for: tuple[Purpose, ...] | None = None
-    """Purposes that the labeler's numbers of this metric are fit for; None if nothing is stated about them."""
+    """Quality band, where the whole interval lies in one band, and the level of the labeler's numbers is right."""
+    fit_for: tuple[str, ...] | None = None
+    """Deprecated, and always None: what release 0.1.0 stated of the labeler. Measured slopes replace it."""
     updated_at: UtcTime | None = None
     """Time of the latest interaction counted."""
 

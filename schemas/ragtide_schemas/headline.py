@@ -8,9 +8,9 @@ from pydantic import Field, StringConstraints
 from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime, WireInterval
 from .declared import range_of
 from .estimate import rated_text
-from .fitness import Purpose
 from .metric_definitions import PEOPLES_METRICS
 from .metrics import Direction, MetricName
+from .slopes import UNSUPPORTED
 
 HeadlineState = Literal[
     "firing",
@@ -193,10 +193,14 @@ class Headline(AnswerModel):
     judge scores a sample. None if it is not known."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence level of the interval."""
-    fit_for: tuple[Purpose, ...] | None = None
-    """Purposes that the labeler's numbers of this metric are fit for; None if nothing is stated about them."""
+    would_see: str | None = None
+    """How many answers it takes to find a fall, by the labeler in use and at the traffic of now, and what is not seen;
+    None of a metric of a segment value, and of one that does not come from labels."""
+    steady_for: str | None = None
+    """Failures with which the watched number falls, where it does not see unsupported claims; None without a limit."""
     band: str | None = None
-    """Quality band, if the whole interval lies in one band, the labeler is fit for thresholds, and no alert fires."""
+    """Quality band, if the whole interval lies in one band, the level of the labeler's numbers is right, and no alert
+    fires."""
     state: HeadlineState
     """How the metric stands."""
     since: UtcTime | None = None
@@ -247,11 +251,20 @@ class Headline(AnswerModel):
             return f"moved since {clock(move.began_at)}: {move.before:.2f} to {move.after:.2f}{by}{watched}"
         if self.state in ("too few", "learning") and self.needed:
             return f"{self.state} ({self.needed:,} more)"
-        if self.state in ("firing", "steady") and self.since is not None:
-            return f"{self.state} since {clock(self.since)}"
+        if self.state in ("firing", "steady"):
+            since = "" if self.since is None else f" since {clock(self.since)}"
+            limit = self.steady_limit
+            return f"{self.state}{since}{f' {limit}' if limit else ''}"
         if self.state == "silent" and self.updated_at is not None:
             return f"silent since {clock(self.updated_at)}"
         return self.state
+
+    @property
+    def steady_limit(self) -> str:
+        """For what a steady number is steady, and what is not seen; empty of another state and without a limit."""
+        if self.state != "steady" or self.steady_for is None:
+            return ""
+        return f"for {self.steady_for}; {UNSUPPORTED} are not seen without a judge"
 
     @property
     def range_text(self) -> str:

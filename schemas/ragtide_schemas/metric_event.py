@@ -22,8 +22,8 @@ from .base import (
     WireModel,
 )
 from .declared import DECLARED_MAX, Declared, MetricDeclaration
-from .fitness import authority
 from .interaction import COVARIATES_READER, Covariates
+from .known_labelers import authority
 from .limits import PROBABILITY_MIN
 from .metrics import MetricName
 

@@ -213,7 +213,7 @@ def test_the_state_follows_from_the_data(changes: Any, around: Any, state: str, 
     assert (found.state, found.needed) == (state, needed)
 
 
-def test_rules_are_named_and_a_band_needs_an_interval_inside_it_and_a_labeler_that_is_fit() -> None:
+def test_rules_are_named_and_a_band_needs_an_interval_inside_it_and_a_labeler_with_a_level() -> None:
     rules = [
         AlertRule(name="mine", metric=METRIC, kind="drift"),
         AlertRule(name="other", metric=METRIC, kind="drift", pipeline="search*"),
@@ -221,10 +221,9 @@ def test_rules_are_named_and_a_band_needs_an_interval_inside_it_and_a_labeler_th
     ]
     assert headline_of(mean(), rules=rules).rules == ("mine",)
     assert headline_of(mean(segment="lang=de"), rules=rules).rules == ("of_lang",)
-    assert headline_of(mean("local", estimate=0.96)).band is None, "the local labeler is not fit for thresholds"
-    stated = {"mine": ("trend", "threshold")}
-    assert headline_of(mean("mine", estimate=0.97), stated=stated).band == "excellent"
-    assert headline_of(mean("mine", estimate=0.97, half=0.4), stated=stated).band is None
+    assert headline_of(mean("local", estimate=0.96)).band is None, "the level of the local labeler is not right"
+    assert headline_of(mean("mine", estimate=0.97)).band == "excellent"
+    assert headline_of(mean("mine", estimate=0.97, half=0.4)).band is None
 
 
 def test_counts_of_sentences_and_metrics_made_of_others_are_small_until_they_move() -> None:

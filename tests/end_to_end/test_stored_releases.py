@@ -25,10 +25,14 @@ MEASURED_ANEW = {"design_effect", "n_effective"}
 """What 0.1.0 measured otherwise: it took an incident for dependence. What is measured now is not in its checkpoint."""
 
 
+REPLACED = {"fit_for", "cautions"}
+"""What 0.1.0 said about a labeler in words: slopes that were measured stand for its purposes."""
+
+
 def differences(before: Any, now: Any, place: str = "") -> list[str]:
     """Return where a value is no longer as it was; fields that an object has besides are no difference."""
     if isinstance(before, dict) and isinstance(now, dict):
-        names = before.keys() - OF_THE_READING - MEASURED_ANEW
+        names = before.keys() - OF_THE_READING - MEASURED_ANEW - REPLACED
         gone = [f"{place}.{name} is gone" for name in names - now.keys()]
         both = sorted(names & now.keys())
         return gone + [found for name in both for found in differences(before[name], now[name], f"{place}.{name}")]

@@ -286,7 +286,7 @@ def test_cautions_name_halts_looks_local_scores_and_missing_answers(redis: Any, 
     assert "a has no score on 1 of 20 items (5%)" in said
     assert "normal intervals. They are valid once" in said
     assert "looked about 2 times" in said
-    assert "scored by local: fit for trend, ranking; not for threshold, single items" in said
+    assert "scored by local, which does not see unsupported claims" in said
 
 
 def test_texts_that_were_trimmed_are_said_to_be_gone(redis: Any, redis_url: str, may: Run) -> None:

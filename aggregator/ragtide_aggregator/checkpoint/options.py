@@ -34,7 +34,6 @@ def state_options(settings: Settings) -> StateOptions:
         history=_history(settings),
         levels=level_options(settings),
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
-        fit_for=settings.fit_for,
     )
 
 
@@ -50,7 +49,6 @@ def reader_options(settings: Settings) -> StateOptions:
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
         history=_history(settings),
-        fit_for=settings.fit_for,
     )
 
 

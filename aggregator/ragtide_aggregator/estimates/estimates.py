@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ragtide_schemas import Estimate
-from ragtide_schemas.fitness import certain_band
+from ragtide_schemas.known_labelers import certain_band
 from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
@@ -119,7 +119,7 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
     if rows:
         read = view.read(rows)
         means += [
-            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled, state.fit_for)
+            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
     means += [mean for row in rows for mean in _powered_means(state, row, method)]
@@ -233,7 +233,7 @@ def _estimates_by_pairs(state: AggregatorState, row: int, method: IntervalMethod
                     labeler_version=key.labeler_version,
                     estimator=PREDICTION_POWERED if powered else "weighted",
                     proxy=state.keys[row].labeler,
-                    band=certain_band(definition, key.labeler, (mean.lower, mean.estimate, mean.upper), state.fit_for),
+                    band=certain_band(definition, key.labeler, (mean.lower, mean.estimate, mean.upper)),
                     n_effective=float(pairs.n_effective[0]),
                     design_effect=_known(pairs.design_effect),
                     n_clusters=None if isnan(clusters) else int(clusters),

@@ -13,7 +13,8 @@ Rules, in this order:
   values count without a value in the last hours or days, and where the default range has too few judged answers for an
   interval; without a value since a given time there is no number.
 - **State.** The worst of `HEADLINE_STATES` that holds.
-- **Band.** Only where the whole interval lies in one band, the labeler is fit for thresholds, and nothing fires.
+- **Band.** Only where the whole interval lies in one band, the labeler has a level, and nothing fires.
+- **What it would see.** Of a whole pipeline: the delay of a rule on the values of the labeler, at the traffic of now.
 """
 
 import re
@@ -25,18 +26,20 @@ from fnmatch import fnmatchcase
 from math import ceil
 from typing import Final, NamedTuple
 
-from ragtide_schemas import METRICS, Alert, AlertRule, Headline
+from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline
 from ragtide_schemas.alert_kinds import kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
-from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
+from ragtide_schemas.known_labelers import authority, certain_band
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
+from ragtide_schemas.slopes import steady_for
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED, EstimateKey, PairKey
 from ..state.level_rows import WatchedLevel
 from ..statistics.intervals.intervals import Interval
 from .means import MetricMean
 from .over_time import HistoryPoint
+from .would_see import Watched, would_see
 
 RANGES: Final[Mapping[str, timedelta]] = {
     "1h": timedelta(hours=1),
@@ -131,12 +134,12 @@ class Circumstances:
     watches: Mapping[tuple[str, str, str], Sequence[WatchedLevel]] = field(default_factory=dict)
     """By pipeline, metric and labeler."""
     rules: Sequence[AlertRule] = ()
-    stated: Stated = field(default_factory=dict)
-    """Purposes of labelers that the settings state."""
     versions: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
     """By pipeline the newest version and its first interaction."""
     stops: Mapping[tuple[str, str, str], "JudgeStop"] = field(default_factory=dict)
     """Labelers that have stopped, by pipeline, name and version."""
+    traffic: Mapping[str, float] = field(default_factory=dict)
+    """By pipeline the answers an hour, as they come now; of a pipeline that is left out it is not known."""
 
 
 class JudgeStop(NamedTuple):
@@ -511,7 +514,7 @@ def headline(
     band = None
     if choice.awaited is None and not firing:
         definition = METRICS.get(key.metric) if key.measure is None else None
-        band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper), around.stated)
+        band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper))
     return Headline(
         **names,
         lowest=lowest,
@@ -533,7 +536,8 @@ def headline(
         n_absent=mean.n_absent,
         coverage=mean.coverage,
         confidence=confidence,
-        fit_for=fit_for(key.labeler, key.metric, around.stated),
+        would_see=_would_see(means, choice, around),
+        steady_for=steady_for(_watched_labeler(all_time, around), key.metric) if state == "steady" else None,
         band=band,
         state=state,
         since=since,
@@ -548,6 +552,42 @@ def headline(
         ),
         updated_at=mean.updated_at,
     )
+
+
+def _would_see(means: Sequence[MetricMean], choice: Choice, around: Circumstances) -> str | None:
+    shown = means[choice.place]
+    if shown.key.segment is not None or shown.interval.estimate is None:
+        return None
+    mean, rate = shown, 1.0 if shown.coverage is None else shown.coverage
+    if shown.proxy is not None:
+        # A rule watches the judge's own values, which are of a sample of what the proxy scored.
+        own, proxy = (by and by.place(means) for by in (MeasuredBy.of(shown).alone, MeasuredBy.of(shown).by_proxy))
+        if own is None or proxy is None:
+            return None
+        mean = means[own]
+        scored = means[proxy].n + means[proxy].n_absent
+        rate = min(mean.n / scored, 1.0) if scored else 0.0
+    (lowest, highest), estimate = mean.value_range, mean.interval.estimate
+    width = highest - lowest
+    if estimate is None or not width > 0:
+        return None
+    place, deviation = (estimate - lowest) / width, mean.standard_deviation
+    lengths = [rule.run_length for rule in around.rules if rule.run_length and watches(rule, mean.key)]
+    watched = Watched(
+        mean=1 - place if mean.direction is Direction.LOWER else place,
+        deviation=None if deviation is None else deviation / width,
+        rate=rate,
+        an_hour=around.traffic.get(mean.key.pipeline),
+        run_length=min(lengths, default=None),
+    )
+    return would_see(mean.key.labeler, mean.key.metric, watched)
+
+
+def _watched_labeler(mean: MetricMean, around: Circumstances) -> str:
+    """Return the labeler whose values are watched: the judge if a rule watches its values, else that of the level."""
+    if mean.proxy is None or any(kind_of_rule(rule).watches_level and watches(rule, mean.key) for rule in around.rules):
+        return mean.key.labeler
+    return mean.proxy.labeler
 
 
 def watches(rule: AlertRule, key: EstimateKey) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
-from ragtide_schemas.fitness import NOTHING, Stated, certain_band
+from ragtide_schemas.known_labelers import certain_band
 from ragtide_schemas.printable import printable
 
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey, share_name
@@ -49,6 +49,8 @@ class MetricMean(NamedTuple):
     """For a prediction-powered mean: the key of the labeler that scored all interactions."""
     needed: int | None = None
     """For a prediction-powered mean: about how many judged answers give it an interval."""
+    standard_deviation: float | None = None
+    """Sample standard deviation of the values; None below two, and of a prediction-powered mean."""
 
     @classmethod
     def of(cls, estimate: Estimate, proxy: EstimateKey | None = None, needed: int | None = None) -> "MetricMean":
@@ -57,7 +59,7 @@ class MetricMean(NamedTuple):
         interval = Interval(e.estimate, e.lower, e.upper)
         return cls(
             EstimateKey.of(e), e.n, interval, e.value_range, e.band, e.updated_at, e.n_waiting, e.direction,
-            e.n_absent, e.coverage, proxy, needed,
+            e.n_absent, e.coverage, proxy, needed, e.standard_deviation,
         )  # fmt: skip
 
     @property
@@ -82,7 +84,6 @@ def metric_mean(
     definition: MetricDefinition | None,
     numbers: KeyNumbers,
     scaled: ScaledMean,
-    stated: Stated = NOTHING,
 ) -> MetricMean:
     """Return the mean of a key from its numbers and its scaled mean.
 
@@ -90,7 +91,6 @@ def metric_mean(
         key: the key.
         definition: of its metric; None without a definition.
         scaled: mean and interval in [0, 1].
-        stated: purposes of labelers that the settings state.
     """
     value_range = _range_of(key)
     mean = scaled.in_unit(*value_range)
@@ -102,11 +102,13 @@ def metric_mean(
         interval = Interval(mean.estimate, None, None)
     else:
         interval = Interval(mean.estimate, mean.lower, mean.upper)
-    band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper), stated)
+    band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper))
     updated_at, direction = from_milliseconds(numbers.updated_ms), None if definition is None else definition.direction
+    spread = numbers.standard_deviation
     return MetricMean(
         key, numbers.n, interval, value_range, band, updated_at, numbers.n_waiting, direction,
         numbers.n_absent, numbers.coverage,
+        standard_deviation=None if spread is None else spread * (value_range[1] - value_range[0]),
     )  # fmt: skip
 
 
@@ -154,7 +156,7 @@ def mean(measured: MeasuredView, row: int, shares: list[ShareRow], absent: dict[
     view, key = measured.view, measured.keys[row]
     definition = view.state.definition(key)
     numbers, scaled = measured.numbers.of(row), measured.mean_of(row)
-    value = metric_mean(key, definition, numbers, scaled, view.state.fit_for)
+    value = metric_mean(key, definition, numbers, scaled)
     lowest, highest = value.value_range
     width = highest - lowest
     in_unit = scaled.in_unit(lowest, highest)

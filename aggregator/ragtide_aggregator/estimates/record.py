@@ -3,7 +3,6 @@
 from typing import Any
 
 from ragtide_schemas import Estimate, from_milliseconds
-from ragtide_schemas.fitness import fit_for
 
 from ..statistics.means.strategies import ANYTIME_VALID
 from .view import MeasuredView, ScaledMean
@@ -39,7 +38,6 @@ def record(measured: MeasuredView, row: int, metric: str, mean: ScaledMean | Non
         "strategy": strategy,
         "anytime_valid": strategy in ANYTIME_VALID,
         "confidence": measured.method.confidence,
-        "fit_for": fit_for(key.labeler, key.metric, view.state.fit_for),
         "updated_at": from_milliseconds(numbers.updated_ms),
     }
     if span is not None:

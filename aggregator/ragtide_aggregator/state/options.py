@@ -6,7 +6,6 @@ from typing import Final
 
 from ragtide_runtime.settings.alerting import BudgetSettings, ClusterSettings
 from ragtide_schemas import Alert, AlertRule
-from ragtide_schemas.fitness import Stated
 
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.levels import LEARNED
@@ -123,8 +122,6 @@ class StateOptions:
     """How the levels of metrics are watched; None watches none."""
     caps: KeyCaps | None = None
     """Caps on keys; None for no caps, for few events or for states that are only read."""
-    fit_for: Stated = field(default_factory=dict)
-    """Purposes of labelers that the settings state."""
 
     def of_partition(self, partition: int, *, split: bool) -> "StateOptions":
         """Return the options of a partition; `split` is whether pipelines are split over partitions."""

@@ -14,7 +14,6 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
-from ragtide_schemas.fitness import Stated
 
 from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
@@ -125,11 +124,6 @@ class AggregatorState:
 
     def __len__(self) -> int:
         return len(self._applied._rows)
-
-    @property
-    def fit_for(self) -> Stated:
-        """Purposes of labelers that the settings state."""
-        return self._options.fit_for
 
     @property
     def n_applied_keys(self) -> int:

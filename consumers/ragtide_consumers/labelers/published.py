@@ -9,7 +9,7 @@ from typing import Final
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, MetricDefinition
 from ragtide_schemas.criterion import BUILT_IN, Criterion, built_in_criteria
-from ragtide_schemas.fitness import KNOWN
+from ragtide_schemas.known_labelers import KNOWN
 from ragtide_schemas.metric_definitions import (
     CRITERIA_FAMILY,
     FROM_PEOPLE,

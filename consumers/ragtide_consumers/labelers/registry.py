@@ -13,7 +13,7 @@ from ragtide_runtime.processes.user_code import error_text, run_limited
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
-from ragtide_schemas.fitness import KNOWN
+from ragtide_schemas.known_labelers import KNOWN
 from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric

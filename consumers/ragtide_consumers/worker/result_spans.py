@@ -25,7 +25,7 @@ from opentelemetry.trace import Link, SpanContext, TraceFlags
 from ragtide_runtime import __version__
 from ragtide_runtime.telemetry.tracing import RESULTS_SCOPE
 from ragtide_schemas import MetricEvent, definition_of
-from ragtide_schemas.fitness import KNOWN
+from ragtide_schemas.known_labelers import KNOWN
 
 from .result_target import ResultTarget
 

@@ -18,7 +18,6 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, Direction, MetricDeclaration, RagInteraction
 from ragtide_schemas.declared import definition_of
-from ragtide_schemas.fitness import Failures, Sight
 from ragtide_schemas.slopes import Slope
 from ragtide_schemas.suggestions import unknown
 
@@ -89,25 +88,6 @@ def verdict_of(expected: Expected | None, measured: Measured) -> Verdict | None:
     if expected == "same":
         return "moves" if lower > MISSES or upper < 1 - MISSES else "stays"
     return "sees" if lower >= SEES else "does not see" if upper < MISSES else "partly"
-
-
-_SIGHTS: Final[Mapping[Verdict | None, Sight]] = {
-    "sees": "sees",
-    "partly": "partly",
-    "does not see": "does not see",
-    "absent": "absent for",
-    "moves": "moves with",
-}
-
-
-def seen_failures(figures: Sequence[CorruptionFigures]) -> dict[str, Failures]:
-    """Return by metric which failures it sees, and with which harmless changes it moves."""
-    failures: dict[str, dict[Sight, list[str]]] = {}
-    for figure in figures:
-        sight = _SIGHTS.get(figure.verdict)
-        if sight is not None:
-            failures.setdefault(figure.metric, {}).setdefault(sight, []).append(figure.corruption)
-    return dict(failures)
 
 
 class SpoiltRows(LabelerRun[tuple[int, str | None]]):

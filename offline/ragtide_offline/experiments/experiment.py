@@ -16,7 +16,7 @@ from ragtide_runtime.telemetry.logs import keep_logs_apart
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.experiments import Config, Plan
-from ragtide_schemas.fitness import KNOWN
+from ragtide_schemas.known_labelers import KNOWN
 
 from .board import Board
 from .control import ExperimentControl

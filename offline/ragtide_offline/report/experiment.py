@@ -15,7 +15,6 @@ from redis.asyncio import Redis
 from ragtide_offline.score.reference_results import reference_results
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction, Workspace, utc_now
-from ragtide_schemas.fitness import NOTHING, Stated
 
 from ..experiments.board import Board, board
 from ..experiments.execution_log import ExecutionLog
@@ -181,7 +180,6 @@ def experiment_report(
     *,
     made_at: datetime | None = None,
     published: str | None = None,
-    fit_for: Stated = NOTHING,
 ) -> ExperimentReport:
     """Return the content of an experiment's report.
 
@@ -192,7 +190,6 @@ def experiment_report(
         texts: the answers to these items that are still on the stream.
         made_at: time of the report; now unless given.
         published: data set whose published results are shown beside the best config's.
-        fit_for: purposes of labelers that the settings state.
     """
     worst, disputed = items
     leaderboard = board(state)
@@ -217,7 +214,7 @@ def experiment_report(
         disputed=[item_view(state, item, texts, names) for item in disputed],
         parameters=parameters_of(state),
         failures=failures_of(state),
-        cautions=cautions_of(state, leaderboard, labelers, fit_for),
+        cautions=cautions_of(state, leaderboard, labelers),
         published=None if published is None else _published_means(leaderboard, published),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from ragtide_schemas.fitness import NOTHING, PURPOSES, Stated, fit_for, fitness_of, sees_of
+from ragtide_schemas.slopes import UNSUPPORTED, misses_claims, slopes_in_words
 
 from ..experiments.board import Board
 from ..experiments.projections import ConfigPair, differences
@@ -131,13 +131,12 @@ def parameter_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], stated: Stated = NOTHING) -> list[str]:
+def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str]) -> list[str]:
     """Return the cautions about an experiment, the most important first.
 
     Args:
         board: its leaderboard.
         labelers: ids of the labelers that scored it.
-        stated: purposes of labelers that the settings state.
     """
     return [
         *unfinished(board),
@@ -145,7 +144,7 @@ def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], s
         *_missing(board),
         *_several_labelers(labelers),
         *_looks(state, board),
-        *_fitness(state.plan.metric, labelers, stated),
+        *_slopes(state.plan.metric, labelers),
     ]
 
 
@@ -211,8 +210,11 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
     return [caution]
 
 
-def _fitness(metric: str, labelers: Sequence[str], stated: Stated) -> list[str]:
+def _slopes(metric: str, labelers: Sequence[str]) -> list[str]:
     names = dict.fromkeys(labeler.split(" ", 1)[0] for labeler in labelers)
-    unfit = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
-    cautions = [f"{metric} is scored by {name}: {words}." for name, words in unfit.items() if words is not None]
-    return cautions + [f"{metric} of {name} {sees}." for name in names if (sees := sees_of(name, metric))]
+    cautions = [
+        f"{metric} is scored by {name}, which does not see {UNSUPPORTED}: choose by a judge's number."
+        for name in names
+        if misses_claims(name, metric)
+    ]
+    return cautions + [f"{metric} of {name} {words}." for name in names if (words := slopes_in_words(name, metric))]

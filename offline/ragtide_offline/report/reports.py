@@ -98,7 +98,7 @@ async def read_report(
             state = await read_experiment(redis, settings, workspace)
             chosen = chosen_items(state, items)
             texts = await read_texts(redis, settings, workspace, wanted_texts(state, chain.from_iterable(chosen)))
-            report = experiment_report(workspace, state, chosen, texts, published=reference, fit_for=settings.fit_for)
+            report = experiment_report(workspace, state, chosen, texts, published=reference)
             return report, []
         if reference is not None:
             raise ConfigurationError(f"{run} is a replay: published results stand beside an experiment's configs")

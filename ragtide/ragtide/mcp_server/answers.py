@@ -21,7 +21,7 @@ Limit = Annotated[int, Field(ge=1, le=100)]
 
 NUMBER: Final = {
     *("pipeline", "segment", "metric", "estimate", "lower", "upper", "confidence", "n", "state", "coverage"),
-    *("direction", "lowest", "highest", "fit_for", "rules"),
+    *("direction", "lowest", "highest", "would_see", "rules"),
 }
 """Fields of a headline that a model reads; the others are said in words."""
 ALERT: Final = {"alert_id", "severity", "pipeline", "segment", "metric", "rule", "fired_at", "resolved_at"}

@@ -20,7 +20,6 @@ from pydantic_settings import (
 )
 
 from ragtide_schemas import AlertRule
-from ragtide_schemas.fitness import PURPOSES, Purpose
 from ragtide_schemas.metric_event import EVALUATORS_MAX
 from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
@@ -66,10 +65,6 @@ def _default_data_dir() -> Path:
         return whole_path(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
     except ValueError:  # only what writes there needs it
         return NO_HOME
-
-
-def _sort_purposes(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
-    return tuple(purpose for purpose in PURPOSES if purpose in purposes)
 
 
 ComputedCovariate = Literal["question_length", "context_length", "documents", "top_score", "mean_score"]
@@ -146,12 +141,6 @@ class Settings(BaseSettings):
     """Numbers known before the answer that the workers add to metric events (docs/connect/python.md):
     `question_length`, `context_length`, `documents`, `top_score`, `mean_score`. Those that alert rules compare are
     added, too."""
-    fit_for: dict[str, Annotated[tuple[Purpose, ...], Field(min_length=1), AfterValidator(_sort_purposes)]] = Field(
-        default_factory=dict
-    )
-    """Purposes that a labeler's numbers are fit for, by the labeler's name, such as `{"mine" = ["trend", "ranking"]}`
-    (docs/scores/labelers.md): `trend`, `ranking`, `threshold`, `single items`. They replace those that ragtide
-    states."""
     local: LocalSettings = LocalSettings()
     """The local labeler: the table `[local]`."""
     judge: JudgeSettings = JudgeSettings()

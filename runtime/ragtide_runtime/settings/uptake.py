@@ -74,7 +74,6 @@ UPTAKE: Final[Mapping[str, Uptake]] = {
     **dict.fromkeys(("local", "judge", "models", "services", "cascade"), _LABELING),
     **dict.fromkeys(("judge.reasons", "judge.sentinels", "judge.sentinels_every_s"), _WORKER),
     **dict.fromkeys(("metrics", "covariates"), _restart("worker", "aggregator", "serve")),
-    "fit_for": _COUNTING,
     **dict.fromkeys(("worker_processes", "worker_batch", "worker_concurrency", "worker_min_idle_s"), _WORKER),
     **dict.fromkeys(("max_deliveries", "events_cap"), _WORKER),
     "confidence": _COUNTING,

@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 from ragtide_runtime import __version__
 from ragtide_runtime.redis.keys import parts_of_worst, rule_of_beyond
 from ragtide_schemas import utc_now
-from ragtide_schemas.fitness import SIGHTS, Purpose, failures_of, fitness_of
 from ragtide_schemas.printable import printable
+from ragtide_schemas.slopes import slopes_in_words
 
 from ..guard.headers import DONE_COOKIE, HEADERS, done_digest
 from ..guard.proxy import prefix_of
@@ -65,7 +65,7 @@ def render(
     context, theme = request.app.state.context, cookie_of(request, THEME_COOKIE)
     done = request.query_params.get("done", "")
     text = (
-        environment(tuple(context.settings.fit_for.items()), request.app.state.folders)
+        environment(request.app.state.folders)
         .get_template(template)
         .render(
             content,
@@ -86,8 +86,8 @@ def render(
 
 
 @cache
-def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: Folders) -> Environment:
-    """Return the templates; `fit_for` is what the settings state about labelers."""
+def environment(folders: Folders) -> Environment:
+    """Return the templates."""
     templates = Environment(
         loader=template_loader(folders),
         autoescape=True,
@@ -96,7 +96,6 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
         lstrip_blocks=True,
         finalize=_visible,
     )
-    stated = dict(fit_for)
     filters: dict[str, Callable[..., object]] = {
         "number": number,
         "usd": usd,
@@ -105,8 +104,7 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
         "count": lambda value: f"{value:,}",
         "counted": counted,
         "title_of": title_of,
-        "fitness": lambda labeler, metric: fitness_of(labeler, [metric], stated),
-        "sees": _sees,
+        "slopes": slopes_in_words,
         "pipeline_address": pipeline_address,
         "item_address": item_address,
         "parts_of_worst": parts_of_worst,
@@ -126,11 +124,6 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
     templates.filters |= filters
     templates.globals["now"] = utc_now
     return templates
-
-
-def _sees(labeler: str, metric: str) -> str:
-    failures = failures_of(labeler, metric)
-    return "; ".join(f"{sight}: {', '.join(failures[sight])}" for sight in SIGHTS if failures.get(sight))
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:

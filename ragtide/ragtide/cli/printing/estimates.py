@@ -20,10 +20,10 @@ from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import METRICS, Direction
 from ragtide_schemas.estimate import rated_text, shown_metric
-from ragtide_schemas.fitness import phrase_of
 from ragtide_schemas.headline import is_folded
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, USAGE
 from ragtide_schemas.printable import printable
+from ragtide_schemas.slopes import UNSUPPORTED, misses_claims
 from ragtide_schemas.suggestions import unknown
 
 from . import Column, err, fitted, folded, heading, in_sections, out, shortened
@@ -244,12 +244,12 @@ def labeler_title(labeler: str, version: str, profile: str) -> str:
     return f"{labeler} {model} ({profile})" if model else f"{labeler} ({profile})"
 
 
-def fitness_line(group: EstimateGroup) -> Text | None:
-    """Return a phrase about the purposes that the numbers of a whole pipeline are fit for; None if none is labeled."""
-    if group.key.segment:
+def blind_line(group: EstimateGroup) -> Text | None:
+    """Return which numbers of a whole pipeline do not see unsupported claims; None if none is known to miss them."""
+    blind = [row for row in group.measured if misses_claims(group.key.labeler, row.metric)]
+    if group.key.segment or not blind:
         return None
-    phrase = phrase_of(group.key.labeler, {estimate.metric: estimate.fit_for for estimate in group.measured})
-    return None if phrase is None else Text(phrase, style="bright_black")
+    return Text(f"{UNSUPPORTED} are not seen by {_names(blind)} of {group.key.labeler}", style="bright_black")
 
 
 def unmeasured_line(group: EstimateGroup, away: Sequence[Estimate] = ()) -> Text | None:
@@ -383,7 +383,7 @@ def estimates_table(
             candidates = [*group.measured, *filter(_is_never_measured, group.unmeasured)]
             away = [row for row in candidates if is_folded(row.metric, row.estimate)]
         notes = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
-        notes += filter(None, (fitness_line(group), unmeasured_line(group, away)))
+        notes += filter(None, (blind_line(group), unmeasured_line(group, away)))
         if away:
             notes.append(Text(f"folded away: {_names(away)} ({folded_by})", style="bright_black"))
         head = [*([Text()] if sections else []), heading(group.title, width)]
@@ -596,7 +596,7 @@ def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = 
 
     def detail(row: Headline) -> Text:
         labeler, span = usual[row.pipeline, row.segment]
-        parts = [row.state_text] if row.state in ("moved", "firing", "silent") else []
+        parts = [row.state_text] if row.state in ("moved", "firing", "silent") or row.steady_limit else []
         if row.judge is not None:
             parts.append(row.judge_text)
         if row.range_text != span:
@@ -613,13 +613,11 @@ def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = 
 
 def _below(members: Sequence[Headline], listed: Sequence[Headline]) -> list[Text]:
     lines: list[str] = []
-    named = Counter(headline.labeler for headline in listed)
-    if members[0].segment is None and named:
-        labeler = named.most_common(1)[0][0]
-        fitness = phrase_of(
-            labeler, {headline.metric: headline.fit_for for headline in listed if headline.labeler == labeler}
-        )
-        lines += [] if fitness is None else [fitness]
+    sights: dict[str, list[str]] = {}
+    for headline in listed:
+        if headline.would_see is not None:
+            sights.setdefault(headline.would_see, []).append(short_name(headline.metric))
+    lines += [f"would see, {', '.join(metrics)}: {sight}" for sight, metrics in sights.items()]
     valueless = [
         short_name(headline.metric) + (f" ({headline.judge_text})" if headline.judge else "")
         for headline in members

@@ -20,7 +20,6 @@ from ragtide_offline.experiments.verdict import stop_text
 from ragtide_offline.judge_check.rows import SMALL, TOLERATED
 from ragtide_roles.doctor.finding import count_of
 from ragtide_schemas.experiments import RACE
-from ragtide_schemas.fitness import failures_in_words, fitness_of, sees_of
 from ragtide_schemas.metric_definitions import OUTCOMES
 from ragtide_schemas.printable import printable
 
@@ -212,9 +211,6 @@ def notes(run: Benchmark) -> list[str]:
         sentences.append(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
         )
-        words = fitness_of(by.name, [figure.metric for figure in run.figures], run.settings.fit_for)
-        sentences += [] if words is None else [f"{by.name}: {words}."]
-        sentences += [f"{figure.metric} {sees}." for figure in run.figures if (sees := sees_of(by.name, figure.metric))]
     if run.preferences:
         sentences.append(
             "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "
@@ -303,6 +299,11 @@ def _mean_text(mean: float | None) -> str:
     return "" if mean is None else f"{mean:.3f}"
 
 
+def _slope_ends(figure: CorruptionFigures) -> str:
+    slope = figure.slope
+    return "" if slope is None else f"{slope.lower:.2f} to {slope.upper:.2f}"
+
+
 CORRUPTION_COLUMNS: Final[Sequence[Column[CorruptionFigures]]] = (
     Column("corruption", lambda figure: figure.corruption, shortest=14),
     Column("AUROC", lambda figure: measured_text(figure.auroc) if figure.n else "absent", right=True),
@@ -310,7 +311,8 @@ CORRUPTION_COLUMNS: Final[Sequence[Column[CorruptionFigures]]] = (
     Column("before", lambda figure: _mean_text(figure.before), right=True, yields=4),
     Column("after", lambda figure: _mean_text(figure.after), right=True, yields=5),
     Column("alert after", delay_text, right=True),
-    Column("change", lambda figure: measured_interval(figure.change), yields=1),
+    Column("slope", lambda figure: "" if figure.slope is None else f"{figure.slope.slope:.2f}", right=True),
+    Column("of data sets", _slope_ends, yields=1),
     Column("applied", lambda figure: f"{figure.applied:.0%}", right=True, yields=2),
     Column("absent", lambda figure: f"{figure.absent:.0%}" if figure.absent else "", right=True, yields=2),
 )
@@ -318,8 +320,6 @@ CORRUPTION_COLUMNS: Final[Sequence[Column[CorruptionFigures]]] = (
 
 def corruption_notes(run: SpoiltRows) -> list[str]:
     """Return sentences about the run, and how to read its tables."""
-    from ragtide_offline.benchmark.corruptions import seen_failures  # noqa: PLC0415 - it imports labelers
-
     result, figures = run.result, run.figures
     rows, labeled = result.counts["rows"], result.counts["labeled"]
     speed = f"labeled clean and spoilt in {result.seconds:,.1f} s, {result.tokens:,} tokens, ${result.cost_usd:,.4f}"
@@ -343,9 +343,6 @@ def corruption_notes(run: SpoiltRows) -> list[str]:
         "Alert after: interactions until the default drift rule fires in half of the simulated streams, if every "
         "interaction is spoilt from some point on, at a mean of 10,000 values between false alarms."
     )
-    for metric, failures in seen_failures(figures).items():
-        if words := failures_in_words(failures):
-            sentences.append(f"{metric} {words}.")
     return sentences
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import itemgetter
 from os.path import normpath, relpath
 from pathlib import Path
@@ -18,9 +18,9 @@ from ragtide_consumers.labelers.published import criteria_metrics, labelers_of
 from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
-from ragtide_schemas.fitness import Failures, failures_in_words, failures_of
+from ragtide_schemas.measured_slopes import SLOPES
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, definitions_of_errors
-from ragtide_schemas.seen_failures import SEEN
+from ragtide_schemas.slopes import slopes_in_words, slopes_of
 from ragtide_schemas.suggestions import unknown
 
 from . import UNLIMITED, Column, folded, out
@@ -279,7 +279,11 @@ class KnownMetrics:
             else {"acceptable": bands.minimum, "good": bands.good, "excellent": bands.excellent},
             "needs": list(metric.needs),
             "labelers": given_by(metric.name, self.own, self.optional),
-            "failures": {labeler: dict(failures) for labeler, failures in measured_failures(metric.name).items()},
+            "slopes": {
+                labeler: [asdict(slope) for slope in slopes_of(labeler, metric.name)]
+                for labeler, of_metrics in SLOPES.items()
+                if metric.name in of_metrics
+            },
             "does_not_tell": metric.does_not_tell,
             "related": list(metric.related),
             "source": metric.source,
@@ -309,7 +313,7 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
         ("bands", "" if metric.bands is None else bands_in_words(metric.bands, metric.direction)),
         ("needs", ", ".join(metric.needs)),
         ("given by", ", ".join(labelers)),
-        *((labeler, failures_in_words(failures)) for labeler, failures in measured_failures(metric.name).items()),
+        *((labeler, slopes_in_words(labeler, metric.name)) for labeler in SLOPES),
         ("does not tell", metric.does_not_tell),
         ("read also", ", ".join(metric.related)),
         ("source", metric.source),
@@ -319,11 +323,6 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
         Column("", itemgetter(1), folds=LINE_WIDTH if out.is_terminal else UNLIMITED),
     ]
     return Group(Text(metric.name, style="bold"), folded(columns, [row for row in rows if row[1]]))
-
-
-def measured_failures(metric: str) -> dict[str, Failures]:
-    """Return which failures the shipped labelers' numbers of a metric follow, by the labeler that was measured."""
-    return {labeler: failures for labeler in SEEN if (failures := failures_of(labeler, metric))}
 
 
 def bands_in_words(bands: Bands, direction: Direction) -> str:

@@ -1,0 +1,124 @@
+"""Says what the number of a labeler would see: how many answers it takes to find a fall. No clock, no I/O."""
+
+from math import ceil, floor, isfinite, log10
+from typing import Final, NamedTuple
+
+from ragtide_schemas import METRICS
+from ragtide_schemas.headline import labeler_phrase
+from ragtide_schemas.slopes import UNSUPPORTED, Slope, misses_claims, slopes_of
+
+from ..statistics.drift.power import answers_to_find
+
+FALL: Final = 0.2
+"""The true fall of which the sentence speaks: one answer in five."""
+
+IS_TRUTH: Final = frozenset({"gold", "judge"})
+"""Labelers whose own verdict is what a fall is a fall of."""
+
+NEXT_STEP: Final = "ragtide judge setup"
+"""What adds a judge of a sample."""
+
+_BY_LABELS: Final = {
+    UNSUPPORTED: "the share of supported answers",
+    "irrelevant documents": "the share of relevant sentences",
+    "unused documents": "the share of used sentences",
+}
+# What falls, by the failure of which labels speak.
+
+_MADE: Final = {
+    "wrong answer": "wrong answers",
+    "wrong documents": "wrong documents",
+    "broken retriever": "a broken retriever",
+}
+# Failures that are made, in words: the first that a number follows stands for all.
+
+
+class Watched(NamedTuple):
+    """The values of a labeler that a drift rule watches, and how they come."""
+
+    mean: float
+    """Their mean, between 0, the worst value, and 1, the best."""
+    deviation: float | None = None
+    """Their standard deviation in the same unit; None if it is not known."""
+    rate: float = 1.0
+    """Share of the answers that have a value."""
+    an_hour: float | None = None
+    """Answers an hour, of which `rate` have a value; 0 if none come, None if it is not known."""
+    run_length: float | None = None
+    """Mean number of values between false alarms of the rule; None for that of the default rules."""
+
+
+def would_see(labeler: str, metric: str, watched: Watched) -> str | None:
+    """Return what a labeler's number of a metric would see; None of a metric about which nothing is to be said.
+
+    The rule finds a fall of the mean. How far the mean moves with a true fall was measured for the shipped labelers;
+    the verdict of a judge and of people is itself the truth of which the sentence speaks. About another labeler of a
+    metric from labels it says that nothing was measured.
+
+    Args:
+        labeler: name of the labeler.
+        metric: name of the metric.
+        watched: its values.
+    """
+    if labeler in IS_TRUTH:
+        by = "people" if labeler == "gold" else labeler_phrase(labeler)
+        scored = f", of which {by} score{'s' if labeler == 'judge' else ''} {watched.rate:.0%}"
+        of_labels = metric in METRICS and METRICS[metric].from_labels
+        return _fall(f"by {by}", watched, 1.0, scored if watched.rate < 1 else "") if of_labels else None
+    slopes = {slope.failure: slope for slope in slopes_of(labeler, metric)}
+    if not slopes:
+        unknown = metric in METRICS and METRICS[metric].from_labels and labeler not in {"local", "none"}
+        remedy = f"ragtide trust figures FILE --labeler {labeler}"
+        return f"not measured for {labeler} ({remedy})" if unknown else None
+    natural = next((slopes[failure] for failure in _BY_LABELS if failure in slopes), None)
+    if natural is not None and natural.is_seen:
+        return _fall(f"in {_BY_LABELS[natural.failure]}", watched, natural.slope)
+    parts = [_made(slopes, watched)]
+    if misses_claims(labeler, metric):
+        parts.append(f"{UNSUPPORTED} are not seen without a judge ({NEXT_STEP})")
+    return "; ".join(filter(None, parts)) or None
+
+
+def _fall(of: str, watched: Watched, slope: float, scored: str = "") -> str:
+    count = _answers(watched, slope)
+    if count is None:
+        return f"a fall of {FALL:.2f} {of} is not found"
+    return f"a fall of {FALL:.2f} {of} is found within about {count}{scored}"
+
+
+def _made(slopes: dict[str, Slope], watched: Watched) -> str:
+    for failure, words in _MADE.items():
+        if failure in slopes and slopes[failure].is_seen:
+            count = _answers(watched, slopes[failure].slope)
+            return f"{words} in {FALL:.0%} of the answers are {f'found within about {count}' if count else 'not found'}"
+    return ""
+
+
+def _answers(watched: Watched, slope: float) -> str | None:
+    given = {} if watched.run_length is None else {"run_length": watched.run_length}
+    needed = answers_to_find(FALL, mean=watched.mean, sd=watched.deviation, slope=slope, rate=watched.rate, **given)
+    if not isfinite(needed):
+        return None
+    count = f"{_rounded(needed):,} answers"
+    if watched.an_hour is None:
+        return count
+    time = f"{lasting(needed / watched.an_hour)} at the traffic of now" if watched.an_hour else "none come now"
+    return f"{count} ({time})"
+
+
+def _rounded(number: float) -> int:
+    size = int(10 ** max(floor(log10(max(number, 1))) - 1, 0))
+    return ceil(number / size) * size
+
+
+def lasting(hours: float) -> str:
+    """Return a length of time in the largest unit that has two of it.
+
+    >>> lasting(0.5), lasting(6.2), lasting(60), lasting(0.001)
+    ('30 minutes', '6 hours', '2 days', '1 minute')
+    """
+    for unit, size in (("days", 24.0), ("hours", 1.0)):
+        if hours >= 2 * size:
+            return f"{hours / size:,.0f} {unit}"
+    minutes = max(round(hours * 60), 1)
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"
