@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from ragtide_schemas import METRICS
 from ragtide_schemas.headline import labeler_phrase
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 from ragtide_schemas.slopes import UNSUPPORTED, Slope, misses_claims, slopes_of
 
 from ..statistics.drift.power import answers_to_find
@@ -14,6 +15,9 @@ FALL: Final = 0.2
 
 IS_TRUTH: Final = frozenset({"gold", "judge"})
 """Labelers whose own verdict is what a fall is a fall of."""
+
+YES_OR_NO: Final = 0.95
+"""Values whose variance is this part of the largest possible one are 0 or 1."""
 
 NEXT_STEP: Final = "ragtide judge setup"
 """What adds a judge of a sample."""
@@ -62,9 +66,9 @@ def would_see(labeler: str, metric: str, watched: Watched) -> str | None:
     """
     if labeler in IS_TRUTH:
         by = "people" if labeler == "gold" else labeler_phrase(labeler)
-        scored = f", of which {by} score{'s' if labeler == 'judge' else ''} {watched.rate:.0%}"
-        of_labels = metric in METRICS and METRICS[metric].from_labels
-        return _fall(f"by {by}", watched, 1.0, scored if watched.rate < 1 else "") if of_labels else None
+        scored = f", of which {by} score{'s' if labeler == 'judge' else ''} {100 * watched.rate:.2g}%"
+        is_verdict = metric not in METRICS or METRICS[metric].from_labels or metric in PEOPLES_METRICS
+        return _fall(f"by {by}", watched, 1.0, scored if watched.rate < 1 else "") if is_verdict else None
     slopes = {slope.failure: slope for slope in slopes_of(labeler, metric)}
     if not slopes:
         unknown = metric in METRICS and METRICS[metric].from_labels and labeler not in {"local", "none"}
@@ -96,7 +100,10 @@ def _made(slopes: dict[str, Slope], watched: Watched) -> str:
 
 def _answers(watched: Watched, slope: float) -> str | None:
     given = {} if watched.run_length is None else {"run_length": watched.run_length}
-    needed = answers_to_find(FALL, mean=watched.mean, sd=watched.deviation, slope=slope, rate=watched.rate, **given)
+    mean, deviation = watched.mean, watched.deviation
+    if deviation is not None and deviation**2 >= YES_OR_NO * mean * (1 - mean):
+        deviation = None
+    needed = answers_to_find(FALL, mean=mean, sd=deviation, slope=slope, rate=watched.rate, **given)
     if not isfinite(needed):
         return None
     count = f"{_rounded(needed):,} answers"

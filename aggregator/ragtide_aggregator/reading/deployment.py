@@ -44,6 +44,7 @@ from .partitions import PartitionStatus, read_partitions
 from .pipeline_states import PipelineReading, PipelineStates
 from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions, covariate_keys
+from .traffic import answers_an_hour
 from .versions import Deploy, Versions
 
 _OF_ALERT: Final = ("pipeline", "run", "segment", "metric", "profile", "labeler", "labeler_version")
@@ -250,6 +251,15 @@ class Deployment:
             labeler=labeler,
         )
         return [headline for headline in read if segments or headline.segment == segment]
+
+    async def traffic(self) -> dict[str, float]:
+        """Return the answers an hour of each live pipeline, of the last day; 0 without an answer in it.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+            DamagedFieldError: a pane of the history cannot be read.
+        """
+        return await answers_an_hour(self._history, self._partitions, await self.means(), utc_now())
 
     async def _all_means(self, pipeline: str | None) -> list[MetricMean]:
         method = IntervalMethod(AUTO, self.settings.confidence)

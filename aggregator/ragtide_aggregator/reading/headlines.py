@@ -9,7 +9,7 @@ from typing import Final
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, utc_now
-from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER, SENTINEL_PIPELINE
+from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
 
 from ..estimates.headline import (
     CHANGED,
@@ -41,16 +41,11 @@ from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
 from .judge_stops import JudgeStops
 from .suspicions import Suspicion
+from .traffic import answers_an_hour
 from .versions import Versions
 
 AHEAD: Final = timedelta(days=1)
 """How far the clocks of producers may be ahead: values up to then are in a range that reaches until now."""
-
-TRAFFIC_OF: Final = (timedelta(minutes=15), timedelta(days=1))
-"""Times up to now from which the traffic of now is known: the first with enough answers, or the last."""
-
-ENOUGH: Final = 20
-"""Answers that are enough for their rate."""
 
 _Selected = tuple[Sequence[MetricMean], Choice, HeadlineNumber]
 # The means of a metric, the chosen one, and its number in the range.
@@ -118,7 +113,7 @@ class Headlines:
             rules=self._settings.alerts,
             versions=await self._versions.read(),
             stops=await self._stops.read(means, utc_now()),
-            traffic=await self._traffic(means),
+            traffic=await answers_an_hour(self._history, self._partitions, means, utc_now()),
         )
         counting = [mean for mean in means if mean.key.metric == PER_ANSWER]
         in_range = await self._numbers(means, chosen, counting)
@@ -133,28 +128,6 @@ class Headlines:
             return sorted(headlines, key=lambda entry: (entry.pipeline, entry.segment or "", entry.metric))
 
         return await asyncio.to_thread(compute)
-
-    async def _traffic(self, means: Sequence[MetricMean]) -> dict[str, float]:
-        """Return by pipeline the answers an hour: of the last minutes, or where few came, of the last day."""
-        busiest: dict[str, MetricMean] = {}
-        for mean in means:
-            if mean.key.segment is None and not mean.is_powered and mean.key.pipeline != SENTINEL_PIPELINE:
-                before = busiest.get(mean.key.pipeline)
-                if before is None or mean.n + mean.n_absent > before.n + before.n_absent:
-                    busiest[mean.key.pipeline] = mean
-        traffic: dict[str, float] = {}
-        now = utc_now()
-        waiting: dict[EstimateKey | PairKey, str] = {mean.key: pipeline for pipeline, mean in busiest.items()}
-        for length in TRAFFIC_OF if self._settings.history.enabled else ():
-            points = await self._history.numbers(
-                self._partitions, waiting.keys(), now - length, now + AHEAD, method=self._method, exact=True
-            )
-            for key, point in points.items():
-                traffic[waiting[key]] = (point.n + point.n_absent) / ((now - point.start) / timedelta(hours=1))
-            waiting = {key: name for key, name in waiting.items() if key not in points or points[key].n < ENOUGH}
-            if not waiting:
-                break
-        return dict.fromkeys(busiest, 0.0) | traffic if self._settings.history.enabled else {}
 
     async def _numbers(
         self, means: Sequence[MetricMean], chosen: HeadlineRange, counting: Sequence[MetricMean]

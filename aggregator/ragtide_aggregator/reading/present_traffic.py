@@ -1,10 +1,6 @@
 """The traffic of now: the interactions of a day by pipeline, for prices and waiting times."""
 
-from collections import defaultdict
-from collections.abc import Iterable
 from typing import Final
-
-from ragtide_schemas.headline import Headline
 
 from .deployment import Deployment
 
@@ -21,12 +17,4 @@ async def present_traffic(deployment: Deployment) -> dict[str, float]:
         CheckpointError: a checkpoint cannot be read.
         DamagedFieldError: a pane of the history cannot be read.
     """
-    day, hour = _counts(await deployment.headlines("24h")), _counts(await deployment.headlines("1h"))
-    return {pipeline: n if n > hour[pipeline] else float(HOURS * n) for pipeline, n in day.items() if n}
-
-
-def _counts(headlines: Iterable[Headline]) -> defaultdict[str, int]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for headline in headlines:  # a metric counts the interactions that it was asked about
-        counts[headline.pipeline] = max(counts[headline.pipeline], headline.n + headline.n_absent)
-    return counts
+    return {pipeline: HOURS * an_hour for pipeline, an_hour in (await deployment.traffic()).items() if an_hour}

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from math import ceil, expm1, log1p
 from typing import Any, Final
 
+from ragtide_aggregator.estimates.would_see import Watched, would_see
 from ragtide_aggregator.statistics.intervals.asymptotic import LEAST_OF_A_KIND, asymptotic_half_width
 from ragtide_aggregator.statistics.intervals.pair_estimates import LEAST_CLUSTERS
 from ragtide_schemas import Estimate
@@ -73,6 +74,16 @@ class JudgedScale:
         units = max(self.clusters(judged, interactions), LEAST_JUDGED)
         return float(asymptotic_half_width(variance * units**2 / (units - 1), units, confidence=confidence))
 
+    def watched(self, rate: float, interactions_a_day: float) -> Watched:
+        """Return the judge's values as a drift rule watches them.
+
+        Args:
+            rate: share of the interactions that is judged.
+            interactions_a_day: of the pipeline.
+        """
+        width = self.highest - self.lowest
+        return Watched((self.mean - self.lowest) / width, self.deviation / width, rate, interactions_a_day / 24)
+
     @property
     def least_judged(self) -> float:
         """Number of judged items below which there is no interval: they must be worth 30 at each end of the scale."""
@@ -116,6 +127,8 @@ class PlannedSample:
     """Share of the interactions that is judged."""
     usd: float | None
     """US dollars of the judge's calls; None if the price is not known."""
+    would_see: str | None = None
+    """How many answers it takes to find a fall with this sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +180,8 @@ def sample_plan(
         judged = scale.judged_for(half_width, interactions, confidence=confidence, proxy=proxy)
         if judged is None:
             return None
-        return PlannedSample(judged, judged / interactions, None if usd_each is None else judged * usd_each)
+        rate, usd = judged / interactions, None if usd_each is None else judged * usd_each
+        return PlannedSample(judged, rate, usd, would_see("judge", metric, scale.watched(rate, interactions_a_day)))
 
     return SamplePlan(
         metric, half_width, confidence, days, interactions, scale, usd_each,

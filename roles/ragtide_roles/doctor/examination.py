@@ -36,6 +36,7 @@ from .partitions import partition_findings, waiting
 from .recording import recording_findings
 from .results import result_findings
 from .server import history_findings, known_ids_finding, server_findings
+from .sights import sight_findings
 from .traces import trace_findings
 
 
@@ -80,6 +81,7 @@ async def examine(
         *await recording_findings(settings),
         *await result_findings(settings.otel),
         *false_alarm_findings(states, settings),
+        *await sight_findings(deployment),
         *await endpoint_findings(deployment),
         *await sentinel_findings(redis, settings),
         *dependence_findings(states, settings),

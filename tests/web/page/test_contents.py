@@ -24,7 +24,7 @@ EVERYWHERE = {"done", "now", "parts_of_tabs", "path", "root", "status", "tab", "
 
 def names_of(template: str) -> tuple[set[str], set[str]]:
     """Return the names that a template and the frame around it take, and those that it sets itself."""
-    templates = environment((), own_folders(LABORATORY))
+    templates = environment(own_folders(LABORATORY))
     assert templates.loader is not None
     parsed = templates.parse(templates.loader.get_source(templates, template)[0])
     taken = meta.find_undeclared_variables(parsed)
@@ -220,7 +220,7 @@ def wrong_reads(node: nodes.Node, types: Types) -> Iterator[tuple[str, bool]]:
 
 
 def test_a_template_reads_attributes_that_the_values_of_its_route_have() -> None:
-    templates = environment((), own_folders(LABORATORY))
+    templates = environment(own_folders(LABORATORY))
     assert templates.loader is not None
     reads = []
     for template, types in rendered():

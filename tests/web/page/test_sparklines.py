@@ -73,7 +73,7 @@ def test_a_single_point_is_drawn_as_a_mark() -> None:
     young = [History(key, timedelta(seconds=5), (only,), young=True)]
     drawing = sparkline("trace.adherence", young, start + timedelta(seconds=30))
     assert drawing is not None
-    templates = environment((), own_folders(LABORATORY))
+    templates = environment(own_folders(LABORATORY))
     parts: Any = templates.get_template("parts.html").make_module({"root": "", "version": ""})
     charts: Any = templates.get_template("charts.html").make_module({"root": "", "version": ""})
     for text in (parts.sparkline(drawing), charts.band_chart("trace.adherence", drawing.chart)):

@@ -1003,6 +1003,9 @@ def _lines(plan: SamplePlan) -> Iterator[str]:
         f"judge {scale.correlation:.2f}, and that they stay; items drawn one by one, at one rate."
     )
     yield from _about_clusters(plan)
+    for sample in filter(None, (plan.with_proxy, plan.judged_alone)):
+        if sample.would_see is not None:
+            yield f"At {sample.rate:.1%} it would see: {sample.would_see}."
     yield f"An interval needs {scale.least_judged:,.0f} judged items, worth 30 at each end of the scale."
     if plan.judged_alone is None:
         yield "The width is not reached although everything is judged: take more --days, or a wider interval."
