@@ -1,5 +1,6 @@
 """How far the numbers of a labeler move with a failure: the slope that was measured, per metric and failure. Pure."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -22,7 +23,9 @@ OF_LABELS: Final = {
 BROKEN_RETRIEVER: Final = "broken retriever"
 """The failure in which the documents are those of another question, and the answer is taken from them."""
 
-OF_CLAIMS: Final = frozenset({"trace.adherence", "trace.supported_fraction"})
+ADHERENCE: Final = "trace.adherence"
+
+OF_CLAIMS: Final = frozenset({ADHERENCE, "trace.supported_fraction"})
 """Metrics of which a reader expects that they fall with unsupported claims."""
 
 _STEADY_FOR: Final = {
@@ -63,63 +66,79 @@ class Slope:
         return f"{self.failure} {self.slope:.2f}"
 
 
+SlopesByMetric = Mapping[str, tuple[Slope, ...]]
+"""Slopes of a labeler by metric."""
+
+
 @lru_cache
+def shipped_slopes(labeler: str) -> SlopesByMetric:
+    """Return the slopes of a labeler that ship with ragtide; empty if nothing was measured.
+
+    >>> shipped_slopes("mine")
+    {}
+    """
+    return {
+        metric: tuple(Slope(failure, *figures) for failure, figures in failures.items())
+        for metric, failures in SLOPES.get(labeler, {}).items()
+    }
+
+
 def slopes_of(labeler: str, metric: str) -> tuple[Slope, ...]:
     """Return the slopes of a shipped labeler's numbers of a metric; empty if nothing was measured.
 
     >>> slopes_of("mine", "trace.adherence")
     ()
     """
-    return tuple(Slope(failure, *figures) for failure, figures in SLOPES.get(labeler, {}).get(metric, {}).items())
+    return shipped_slopes(labeler).get(metric, ())
 
 
-def slope_of(labeler: str, metric: str, failure: str) -> Slope | None:
-    """Return the slope for one failure; None if it was not measured.
-
-    >>> slope_of("mine", "trace.adherence", UNSUPPORTED) is None
-    True
-    """
-    return next((slope for slope in slopes_of(labeler, metric) if slope.failure == failure), None)
-
-
-def is_blind(labeler: str, metric: str, failure: str) -> bool:
+def is_blind(slopes: Iterable[Slope], failure: str) -> bool:
     """Return whether numbers that were measured do not follow a failure.
 
-    >>> [is_blind("local", metric, BROKEN_RETRIEVER) for metric in ("retrieval.match", "trace.adherence", "own.f1")]
+    >>> metrics = ("retrieval.match", "trace.adherence", "own.f1")
+    >>> [is_blind(slopes_of("local", metric), BROKEN_RETRIEVER) for metric in metrics]
     [False, True, False]
     """
-    slope = slope_of(labeler, metric, failure)
-    return bool(slopes_of(labeler, metric)) and (slope is None or not slope.is_seen)
+    measured = [*slopes]
+    return bool(measured) and not any(slope.failure == failure and slope.is_seen for slope in measured)
 
 
-def misses_claims(labeler: str, metric: str) -> bool:
-    """Return whether a measured labeler's numbers of a metric about claims do not follow unsupported claims.
+def misses_claims(slopes: SlopesByMetric, metric: str) -> bool:
+    """Return whether the measured numbers of a metric about claims do not follow unsupported claims.
 
-    >>> misses_claims("local", "trace.adherence"), misses_claims("local", "trace.context_relevance")
+    Args:
+        slopes: of the labeler. Of another metric about claims those of adherence count.
+        metric: name of the metric.
+
+    >>> local = shipped_slopes("local")
+    >>> misses_claims(local, "trace.adherence"), misses_claims(local, "trace.context_relevance")
     (True, False)
     """
-    return metric in OF_CLAIMS and is_blind(labeler, metric, UNSUPPORTED)
+    measured = slopes.get(metric, ())
+    return metric in OF_CLAIMS and is_blind(measured and (*measured, *slopes.get(ADHERENCE, ())), UNSUPPORTED)
 
 
-def steady_for(labeler: str, metric: str) -> str | None:
-    """Return for what a labeler's steady number of a metric is steady, if it does not see unsupported claims.
+def steady_for(slopes: SlopesByMetric, metric: str) -> str | None:
+    """Return for what a steady number of a metric is steady, if it does not see unsupported claims.
 
     None if it sees them, or if nothing was measured.
 
-    >>> steady_for("local", "trace.adherence")
+    >>> steady_for(shipped_slopes("local"), "trace.adherence")
     'wrong documents, wrong answers and changed numbers'
-    >>> steady_for("judge", "trace.adherence") is None
+    >>> steady_for({}, "trace.adherence") is None
     True
     """
-    if not misses_claims(labeler, metric):
+    if not misses_claims(slopes, metric):
         return None
-    seen = {slope.failure for slope in slopes_of(labeler, metric) if slope.is_seen}
+    seen = {slope.failure for slope in slopes[metric] if slope.is_seen}
     named = [words for failure, words in _STEADY_FOR.items() if failure in seen]
     return " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) if named else "no failure that was measured"
 
 
 def slopes_in_words(labeler: str, metric: str) -> str:
-    """Return a phrase about the slopes of a labeler's numbers of a metric, the steepest first; empty without any.
+    """Return a phrase about the slopes of a shipped labeler's numbers of a metric, the steepest first.
+
+    It is empty without any.
 
     >>> slopes_in_words("mine", "trace.adherence")
     ''

@@ -3,14 +3,14 @@
 import re
 
 import pytest
-from tests.aggregator.test_headlines import METRIC, NOW, mean
+from tests.aggregator.test_headlines import METRIC, NOW, mean, watch
 
 from ragtide_aggregator.estimates.headline import OVER_ALL, Choice, Circumstances, HeadlineNumber, headline
 from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.estimates.would_see import FALL, Watched, would_see
 from ragtide_aggregator.statistics.drift.power import answers_to_find
 from ragtide_schemas import METRICS, AlertRule, Headline
-from ragtide_schemas.slopes import slope_of
+from ragtide_schemas.slopes import Slope, shipped_slopes, slopes_of
 
 pytestmark = pytest.mark.pure
 
@@ -35,10 +35,9 @@ def judged(rate: float, answered: int = 10_000) -> tuple[MetricMean, MetricMean,
 
 
 def test_the_answers_are_those_of_the_rule_at_the_measured_slope() -> None:
-    slope = slope_of("local", RELEVANCE, "irrelevant documents")
-    assert slope is not None
+    (slope,) = (slope for slope in slopes_of("local", RELEVANCE) if slope.failure == "irrelevant documents")
     watched = Watched(0.3, 0.15, an_hour=100)
-    said = would_see("local", RELEVANCE, watched) or ""
+    said = would_see("local", RELEVANCE, watched, shipped_slopes("local")) or ""
     needed = answers_to_find(FALL, mean=0.3, sd=0.15, slope=slope.slope)
     assert needed <= answers(said) <= 1.1 * needed + 1
     assert "a fall of 0.20" in said
@@ -48,7 +47,7 @@ def test_the_answers_are_those_of_the_rule_at_the_measured_slope() -> None:
 
 
 def test_unsupported_claims_are_claimed_by_no_local_number_and_the_next_step_stands_beside_it() -> None:
-    said = would_see("local", METRIC, Watched(0.8, 0.15, an_hour=60)) or ""
+    said = would_see("local", METRIC, Watched(0.8, 0.15, an_hour=60), shipped_slopes("local")) or ""
     assert "wrong answers in 20% of the answers are found" in said
     assert "unsupported claims are not seen" in said
     assert "ragtide judge setup" in said
@@ -56,7 +55,7 @@ def test_unsupported_claims_are_claimed_by_no_local_number_and_the_next_step_sta
 
 
 def test_without_traffic_there_are_answers_and_no_time() -> None:
-    none, unknown = (would_see("judge", METRIC, Watched(0.9, 0.3, an_hour=rate)) or "" for rate in (0.0, None))
+    none, unknown = (would_see("judge", METRIC, Watched(0.9, 0.3, an_hour=rate), {}) or "" for rate in (0.0, None))
     assert answers(none) == answers(unknown) > 0
     for said in (none, unknown):
         assert "at the traffic of now" not in said
@@ -72,17 +71,44 @@ def test_a_judge_of_a_tenth_needs_ten_times_the_answers_of_a_judge_of_all() -> N
 
 
 def test_a_judge_that_scores_nothing_finds_nothing() -> None:
-    assert "is not found" in (would_see("judge", METRIC, Watched(0.9, 0.3, rate=0.0, an_hour=50)) or "")
+    assert "is not found" in (would_see("judge", METRIC, Watched(0.9, 0.3, rate=0.0, an_hour=50), {}) or "")
 
 
 @pytest.mark.parametrize("labeler", ["mine", "nli", "model"])
 def test_of_a_labeler_that_was_not_measured_nothing_is_claimed(labeler: str) -> None:
     for metric, definition in METRICS.items():
-        said = would_see(labeler, metric, Watched(0.8, 0.1, an_hour=50))
+        said = would_see(labeler, metric, Watched(0.8, 0.1, an_hour=50), shipped_slopes(labeler))
         assert (said is not None) == definition.from_labels
         if said is not None:
             assert "not measured" in said
             assert "found" not in said
+
+
+def test_slopes_that_the_deployment_measured_count_for_their_version_alone() -> None:
+    slopes = {("model", "1"): {METRIC: (Slope("unsupported claims", 0.6, 0.5, 0.7, 300),)}}
+    around = Circumstances(NOW, slopes=slopes, traffic={"shop": 50.0})
+    for version, measured in (("1", True), ("2", False)):
+        shown = mean("model", labeler_version=version, standard_deviation=0.2)
+        said = headline([shown], Choice(0), HeadlineNumber(shown, OVER_ALL), around, confidence=0.95).would_see or ""
+        assert ("share of supported answers is found" in said) == measured
+        assert ("not measured" in said) != measured
+
+
+def test_a_rule_of_another_labeler_does_not_watch_the_number() -> None:
+    others = AlertRule(name="drift", metric=METRIC, kind="drift", labeler="!local")
+    local = shown(mean("local", standard_deviation=0.15), rules=(others,))
+    assert (local.rules, local.state) == ((), "unwatched")
+    assert "with a rule, wrong answers" in (local.would_see or "")
+    assert shown(*judged(0.1), rules=(others,)).rules == ("drift",)
+
+
+def test_a_number_that_is_steady_by_its_proxy_is_limited_and_by_its_judge_it_is_not() -> None:
+    means = judged(0.1)
+    rule = AlertRule(name="drift", metric=METRIC, kind="drift", labeler="!local")
+    for rules, limited in (((rule,), False), ((), True)):
+        around = Circumstances(NOW, rules=rules, suspected={("shop", METRIC): 0.0}, watches=watch())
+        steady = headline(means, Choice(0), HeadlineNumber(means[0], OVER_ALL), around, confidence=0.95)
+        assert (steady.state, bool(steady.steady_limit)) == ("steady", limited)
 
 
 def test_a_steady_number_of_the_local_labeler_says_for_what() -> None:

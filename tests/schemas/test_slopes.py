@@ -13,7 +13,7 @@ from ragtide_schemas.slopes import (
     Slope,
     is_blind,
     misses_claims,
-    slope_of,
+    shipped_slopes,
     slopes_of,
     steady_for,
 )
@@ -40,13 +40,12 @@ def test_a_failure_is_seen_if_its_slope_is_steep_and_above_zero_in_every_data_se
 
 
 def test_the_local_labeler_follows_wrong_documents_and_no_unsupported_claims() -> None:
-    unsupported = slope_of("local", "trace.adherence", UNSUPPORTED)
-    assert unsupported is not None
+    (unsupported,) = (slope for slope in slopes_of("local", "trace.adherence") if slope.failure == UNSUPPORTED)
     assert unsupported.rows > 2_000
     assert not unsupported.is_seen
-    assert misses_claims("local", "trace.adherence")
-    assert not is_blind("local", "trace.adherence", "wrong documents")
-    said = steady_for("local", "trace.adherence") or ""
+    assert misses_claims(shipped_slopes("local"), "trace.adherence")
+    assert not is_blind(slopes_of("local", "trace.adherence"), "wrong documents")
+    said = steady_for(shipped_slopes("local"), "trace.adherence") or ""
     assert "wrong documents" in said
     assert "unsupported" not in said
 
@@ -55,10 +54,10 @@ def test_the_local_labeler_follows_wrong_documents_and_no_unsupported_claims() -
 def test_nothing_is_claimed_about_a_labeler_that_was_not_measured(labeler: str) -> None:
     for metric in METRICS:
         assert slopes_of(labeler, metric) == ()
-        assert steady_for(labeler, metric) is None
-        assert not is_blind(labeler, metric, UNSUPPORTED)
+        assert steady_for(shipped_slopes(labeler), metric) is None
+        assert not is_blind(slopes_of(labeler, metric), UNSUPPORTED)
 
 
 def test_a_steady_number_is_limited_only_for_metrics_about_claims() -> None:
-    limited = {metric for metric in METRICS if steady_for("local", metric) is not None}
+    limited = {metric for metric in METRICS if steady_for(shipped_slopes("local"), metric) is not None}
     assert limited == OF_CLAIMS

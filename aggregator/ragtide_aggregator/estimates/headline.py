@@ -32,7 +32,7 @@ from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
 from ragtide_schemas.known_labelers import authority, certain_band
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
-from ragtide_schemas.slopes import steady_for
+from ragtide_schemas.slopes import SlopesByMetric, shipped_slopes, steady_for
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED, EstimateKey, PairKey
 from ..state.level_rows import WatchedLevel
@@ -140,6 +140,12 @@ class Circumstances:
     """Labelers that have stopped, by pipeline, name and version."""
     traffic: Mapping[str, float] = field(default_factory=dict)
     """By pipeline the answers an hour, as they come now; of a pipeline that is left out it is not known."""
+    slopes: Mapping[tuple[str, str], SlopesByMetric] = field(default_factory=dict)
+    """Slopes that this deployment measured, by labeler and version; those that ship with ragtide count besides."""
+
+    def slopes_of(self, key: EstimateKey) -> SlopesByMetric:
+        """Return the slopes of the labeler of a key, by metric; empty if nothing was measured."""
+        return self.slopes.get((key.labeler, key.labeler_version)) or shipped_slopes(key.labeler)
 
 
 class JudgeStop(NamedTuple):
@@ -537,13 +543,19 @@ def headline(
         coverage=mean.coverage,
         confidence=confidence,
         would_see=_would_see(means, choice, around),
-        steady_for=steady_for(_watched_labeler(all_time, around), key.metric) if state == "steady" else None,
+        steady_for=steady_for(around.slopes_of(_watched_key(all_time, around)), key.metric)
+        if state == "steady"
+        else None,
         band=band,
         state=state,
         since=since,
         move=None if watch is None else watch.move,
         needed=needed,
-        rules=tuple(rule.name for rule in around.rules if watches(rule, key)),
+        rules=tuple(
+            rule.name
+            for rule in around.rules
+            if watches(rule, key) or (all_time.proxy is not None and watches(rule, all_time.proxy))
+        ),
         all_time=MeanOfAll(
             n=all_time.n,
             estimate=all_time.interval.estimate,
@@ -572,28 +584,30 @@ def _would_see(means: Sequence[MetricMean], choice: Choice, around: Circumstance
     if estimate is None or not width > 0:
         return None
     place, deviation = (estimate - lowest) / width, mean.standard_deviation
-    lengths = [rule.run_length for rule in around.rules if rule.run_length and watches(rule, mean.key)]
+    rules = [rule for rule in around.rules if kind_of_rule(rule).watches_level and watches(rule, mean.key)]
     watched = Watched(
         mean=1 - place if mean.direction is Direction.LOWER else place,
         deviation=None if deviation is None else deviation / width,
         rate=rate,
         an_hour=around.traffic.get(mean.key.pipeline),
-        run_length=min(lengths, default=None),
+        run_length=min((rule.run_length for rule in rules if rule.run_length), default=None),
+        ruled=bool(rules),
     )
-    return would_see(mean.key.labeler, mean.key.metric, watched)
+    return would_see(mean.key.labeler, mean.key.metric, watched, around.slopes_of(mean.key))
 
 
-def _watched_labeler(mean: MetricMean, around: Circumstances) -> str:
-    """Return the labeler whose values are watched: the judge if a rule watches its values, else that of the level."""
+def _watched_key(mean: MetricMean, around: Circumstances) -> EstimateKey:
+    """Return the key of the watched values: of the judge if a rule watches them, else of the proxy."""
     if mean.proxy is None or any(kind_of_rule(rule).watches_level and watches(rule, mean.key) for rule in around.rules):
-        return mean.key.labeler
-    return mean.proxy.labeler
+        return mean.key
+    return mean.proxy
 
 
 def watches(rule: AlertRule, key: EstimateKey) -> bool:
-    """Return whether an alert rule watches the level of a metric in the scope of a key."""
+    """Return whether an alert rule watches the level of a metric, by the labeler and in the scope of a key."""
     name = None if key.segment is None else key.segment.partition("=")[0]
-    return rule.metric == key.metric and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
+    in_scope = rule.metric == key.metric and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
+    return in_scope and rule.watches_labeler(key.labeler)
 
 
 def _state(

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from ragtide_schemas import METRICS
 from ragtide_schemas.headline import labeler_phrase
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS
-from ragtide_schemas.slopes import UNSUPPORTED, Slope, misses_claims, slopes_of
+from ragtide_schemas.slopes import UNSUPPORTED, Slope, SlopesByMetric, misses_claims
 
 from ..statistics.drift.power import answers_to_find
 
@@ -50,51 +50,62 @@ class Watched(NamedTuple):
     """Answers an hour, of which `rate` have a value; 0 if none come, None if it is not known."""
     run_length: float | None = None
     """Mean number of values between false alarms of the rule; None for that of the default rules."""
+    ruled: bool = True
+    """Whether a rule watches them."""
 
 
-def would_see(labeler: str, metric: str, watched: Watched) -> str | None:
+def would_see(labeler: str, metric: str, watched: Watched, slopes: SlopesByMetric) -> str | None:
     """Return what a labeler's number of a metric would see; None of a metric about which nothing is to be said.
 
-    The rule finds a fall of the mean. How far the mean moves with a true fall was measured for the shipped labelers;
-    the verdict of a judge and of people is itself the truth of which the sentence speaks. About another labeler of a
-    metric from labels it says that nothing was measured.
+    The rule finds a fall of the mean. How far the mean moves with a true fall was measured; the verdict of a judge and
+    of people is itself the truth of which the sentence speaks. About another labeler of a metric from labels it says
+    that nothing was measured.
 
     Args:
         labeler: name of the labeler.
         metric: name of the metric.
         watched: its values.
+        slopes: of the labeler, as they were measured.
     """
     if labeler in IS_TRUTH:
-        by = "people" if labeler == "gold" else labeler_phrase(labeler)
-        scored = f", of which {by} score{'s' if labeler == 'judge' else ''} {100 * watched.rate:.2g}%"
-        is_verdict = metric not in METRICS or METRICS[metric].from_labels or metric in PEOPLES_METRICS
-        return _fall(f"by {by}", watched, 1.0, scored if watched.rate < 1 else "") if is_verdict else None
-    slopes = {slope.failure: slope for slope in slopes_of(labeler, metric)}
-    if not slopes:
-        unknown = metric in METRICS and METRICS[metric].from_labels and labeler not in {"local", "none"}
-        remedy = f"ragtide trust figures FILE --labeler {labeler}"
-        return f"not measured for {labeler} ({remedy})" if unknown else None
-    natural = next((slopes[failure] for failure in _BY_LABELS if failure in slopes), None)
+        return _of_verdicts(labeler, metric, watched)
+    measured = {slope.failure: slope for slope in slopes.get(metric, ())}
+    if not measured:
+        unknown = metric in METRICS and METRICS[metric].from_labels and not slopes and labeler != "none"
+        return f"not measured for {labeler} (ragtide trust figures FILE --labeler {labeler})" if unknown else None
+    natural = next((measured[failure] for failure in _BY_LABELS if failure in measured), None)
     if natural is not None and natural.is_seen:
         return _fall(f"in {_BY_LABELS[natural.failure]}", watched, natural.slope)
-    parts = [_made(slopes, watched)]
-    if misses_claims(labeler, metric):
+    parts = [_made(measured, watched)]
+    if misses_claims(slopes, metric):
         parts.append(f"{UNSUPPORTED} are not seen without a judge ({NEXT_STEP})")
     return "; ".join(filter(None, parts)) or None
 
 
+def _of_verdicts(labeler: str, metric: str, watched: Watched) -> str | None:
+    if metric in METRICS and not METRICS[metric].from_labels and metric not in PEOPLES_METRICS:
+        return None
+    by, verb = ("people", "score") if labeler == "gold" else (labeler_phrase(labeler), "scores")
+    share = f", of which {by} {verb} {100 * watched.rate:.2g}%" if watched.rate < 1 else ""
+    return _fall(f"by {by}", watched, 1.0, share)
+
+
 def _fall(of: str, watched: Watched, slope: float, scored: str = "") -> str:
     count = _answers(watched, slope)
-    if count is None:
-        return f"a fall of {FALL:.2f} {of} is not found"
-    return f"a fall of {FALL:.2f} {of} is found within about {count}{scored}"
+    finding = f"found within about {count}{scored}" if count else "not found"
+    return f"{_with_rule(watched)}a fall of {FALL:.2f} {of} is {finding}"
+
+
+def _with_rule(watched: Watched) -> str:
+    return "" if watched.ruled else "with a rule, "
 
 
 def _made(slopes: dict[str, Slope], watched: Watched) -> str:
     for failure, words in _MADE.items():
         if failure in slopes and slopes[failure].is_seen:
             count = _answers(watched, slopes[failure].slope)
-            return f"{words} in {FALL:.0%} of the answers are {f'found within about {count}' if count else 'not found'}"
+            finding = f"found within about {count}" if count else "not found"
+            return f"{_with_rule(watched)}{words} in {FALL:.0%} of the answers are {finding}"
     return ""
 
 

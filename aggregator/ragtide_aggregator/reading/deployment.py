@@ -15,6 +15,7 @@ from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import Unreadable
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.layout import check_layout
+from ragtide_runtime.redis.measured_slopes import read_slopes
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
@@ -248,6 +249,7 @@ class Deployment:
             alerts=await self.alerts(),
             suspicions=[] if segment is not None else await self.suspicions(pipeline),
             watches=[] if segment is not None else await self.level_watches(pipeline),
+            slopes=await read_slopes(self._redis, self.settings.prefix),
             labeler=labeler,
         )
         return [headline for headline in read if segments or headline.segment == segment]

@@ -10,6 +10,7 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, utc_now
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
+from ragtide_schemas.slopes import SlopesByMetric
 
 from ..estimates.headline import (
     CHANGED,
@@ -84,6 +85,7 @@ class Headlines:
         alerts: Sequence[Alert],
         suspicions: Sequence[Suspicion],
         watches: Sequence[WatchedLevel],
+        slopes: Mapping[tuple[str, str], SlopesByMetric],
         labeler: str | None = None,
     ) -> list[Headline]:
         """Return the headlines of some means, ordered by pipeline, segment and metric.
@@ -93,6 +95,7 @@ class Headlines:
             chosen: range.
             suspicions: evidence of rules.
             watches: what the quiet detectors know.
+            slopes: that the deployment measured, by labeler and version.
             labeler: name of a labeler; None for the recommended one of each metric.
 
         Raises:
@@ -113,6 +116,7 @@ class Headlines:
             rules=self._settings.alerts,
             versions=await self._versions.read(),
             stops=await self._stops.read(means, utc_now()),
+            slopes=slopes,
             traffic=await answers_an_hour(self._history, self._partitions, means, utc_now()),
         )
         counting = [mean for mean in means if mean.key.metric == PER_ANSWER]

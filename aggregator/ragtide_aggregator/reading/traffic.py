@@ -43,9 +43,7 @@ async def answers_an_hour(
     day, hour = [
         {
             key: point.n + point.n_absent
-            for key, point in (
-                await history.numbers(partitions, keys, now - length, now + DAY, method=method)
-            ).items()
+            for key, point in (await history.numbers(partitions, keys, now - length, now + DAY, method=method)).items()
         }
         for length in (DAY, HOUR)
     ]

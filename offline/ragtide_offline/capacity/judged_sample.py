@@ -181,7 +181,7 @@ def sample_plan(
         if judged is None:
             return None
         rate, usd = judged / interactions, None if usd_each is None else judged * usd_each
-        return PlannedSample(judged, rate, usd, would_see("judge", metric, scale.watched(rate, interactions_a_day)))
+        return PlannedSample(judged, rate, usd, would_see("judge", metric, scale.watched(rate, interactions_a_day), {}))
 
     return SamplePlan(
         metric, half_width, confidence, days, interactions, scale, usd_each,

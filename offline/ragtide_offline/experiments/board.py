@@ -14,7 +14,7 @@ from ragtide_schemas.experiments import IntervalOptions
 from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.metric_definitions import ANSWER_COST, MATCH
 from ragtide_schemas.printable import short_repr
-from ragtide_schemas.slopes import BROKEN_RETRIEVER, is_blind
+from ragtide_schemas.slopes import BROKEN_RETRIEVER, is_blind, slopes_of
 
 from .drafts import name_from, value_text
 from .projections import Projection, difference_of, differences, projection_of, race_evidence
@@ -381,7 +381,7 @@ def _other_documents(state: ExperimentState) -> str | None:
                 labelers.add(result.event.labeler)
             if MATCH.name in result.event.scores:
                 matches.setdefault(item, []).append(result.event.scores[MATCH.name])
-    blind = [name for name in sorted(labelers) if is_blind(name, metric, BROKEN_RETRIEVER)]
+    blind = [name for name in sorted(labelers) if is_blind(slopes_of(name, metric), BROKEN_RETRIEVER)]
     pairs = [scores for scores in matches.values() if len(scores) > 1]
     different = sum(not isclose(min(scores), max(scores), abs_tol=1e-9) for scores in pairs)
     if not blind or different < max(OTHER_DOCUMENTS * len(pairs), 1):

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from ragtide_schemas.slopes import UNSUPPORTED, misses_claims, slopes_in_words
+from ragtide_schemas.slopes import UNSUPPORTED, misses_claims, shipped_slopes, slopes_in_words
 
 from ..experiments.board import Board
 from ..experiments.projections import ConfigPair, differences
@@ -215,6 +215,6 @@ def _slopes(metric: str, labelers: Sequence[str]) -> list[str]:
     cautions = [
         f"{metric} is scored by {name}, which does not see {UNSUPPORTED}: choose by a judge's number."
         for name in names
-        if misses_claims(name, metric)
+        if misses_claims(shipped_slopes(name), metric)
     ]
     return cautions + [f"{metric} of {name} {words}." for name in names if (words := slopes_in_words(name, metric))]

@@ -12,7 +12,7 @@ MOST_SHOWN: Final = 20
 
 
 async def sight_findings(deployment: Deployment) -> list[Finding]:
-    """Return for each metric that a rule watches, and that comes from labels, what its number would see."""
+    """Return for each metric that comes from labels what its number would see."""
     try:
         headlines = await deployment.headlines()
     except (CheckpointError, DamagedFieldError):
@@ -21,5 +21,5 @@ async def sight_findings(deployment: Deployment) -> list[Finding]:
     return [
         Finding("ok", f"{headline.pipeline}: {headline.metric}", f"would see: {headline.would_see}")
         for headline in headlines
-        if headline.would_see is not None and headline.rules
+        if headline.would_see is not None and not headline.is_small
     ][:MOST_SHOWN]

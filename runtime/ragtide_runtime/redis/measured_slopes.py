@@ -1,17 +1,13 @@
 """Slopes of labelers that were measured by this deployment, in Redis: of a model that the operator chose."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import astuple
 
 from redis.asyncio import Redis
 
-from ragtide_schemas.slopes import Slope
+from ragtide_schemas.slopes import Slope, SlopesByMetric
 
 from .keys import Streams
-
-SlopesByMetric = Mapping[str, tuple[Slope, ...]]
-"""Slopes by metric."""
 
 
 async def store_slopes(redis: Redis, prefix: str, labeler: str, version: str, slopes: SlopesByMetric) -> None:

@@ -23,7 +23,7 @@ from ragtide_schemas.estimate import rated_text, shown_metric
 from ragtide_schemas.headline import is_folded
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, USAGE
 from ragtide_schemas.printable import printable
-from ragtide_schemas.slopes import UNSUPPORTED, misses_claims
+from ragtide_schemas.slopes import UNSUPPORTED, misses_claims, shipped_slopes
 from ragtide_schemas.suggestions import unknown
 
 from . import Column, err, fitted, folded, heading, in_sections, out, shortened
@@ -246,7 +246,7 @@ def labeler_title(labeler: str, version: str, profile: str) -> str:
 
 def blind_line(group: EstimateGroup) -> Text | None:
     """Return which numbers of a whole pipeline do not see unsupported claims; None if none is known to miss them."""
-    blind = [row for row in group.measured if misses_claims(group.key.labeler, row.metric)]
+    blind = [row for row in group.measured if misses_claims(shipped_slopes(group.key.labeler), row.metric)]
     if group.key.segment or not blind:
         return None
     return Text(f"{UNSUPPORTED} are not seen by {_names(blind)} of {group.key.labeler}", style="bright_black")

@@ -16,10 +16,10 @@ from ragtide_consumers.labelers.models.files import model_files
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_offline.benchmark.bundled_slopes import BundledSlopes
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.redis.measured_slopes import SlopesByMetric, read_slopes, store_slopes
+from ragtide_runtime.redis.measured_slopes import read_slopes, store_slopes
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas.slopes import NEAR_ZERO, Slope
+from ragtide_schemas.slopes import NEAR_ZERO, Slope, SlopesByMetric
 
 from ..printing import Column, err, fitted, warn
 from ..printing.estimates import short_name
