@@ -13,8 +13,11 @@ NEAR_ZERO: Final = 0.1
 UNSUPPORTED: Final = "unsupported claims"
 """The failure in which an answer has a claim that no document supports, as people or a strong judge label it."""
 
+ADHERENCE: Final = "trace.adherence"
+"""The metric of which unsupported claims are measured."""
+
 OF_LABELS: Final = {
-    "trace.adherence": UNSUPPORTED,
+    ADHERENCE: UNSUPPORTED,
     "trace.context_relevance": "irrelevant documents",
     "trace.context_utilization": "unused documents",
 }
@@ -22,8 +25,6 @@ OF_LABELS: Final = {
 
 BROKEN_RETRIEVER: Final = "broken retriever"
 """The failure in which the documents are those of another question, and the answer is taken from them."""
-
-ADHERENCE: Final = "trace.adherence"
 
 OF_CLAIMS: Final = frozenset({ADHERENCE, "trace.supported_fraction"})
 """Metrics of which a reader expects that they fall with unsupported claims."""

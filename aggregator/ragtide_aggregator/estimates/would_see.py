@@ -72,7 +72,7 @@ def would_see(labeler: str, metric: str, watched: Watched, slopes: SlopesByMetri
     measured = {slope.failure: slope for slope in slopes.get(metric, ())}
     if not measured:
         unknown = metric in METRICS and METRICS[metric].from_labels and not slopes and labeler != "none"
-        return f"not measured for {labeler} (ragtide trust figures FILE --labeler {labeler})" if unknown else None
+        return f"not measured for {labeler} (ragtide trust FILE --labeler {labeler})" if unknown else None
     natural = next((measured[failure] for failure in _BY_LABELS if failure in measured), None)
     if natural is not None and natural.is_seen:
         return _fall(f"in {_BY_LABELS[natural.failure]}", watched, natural.slope)

@@ -13,7 +13,7 @@ from ragtide_aggregator.statistics.comparisons.bootstrap import Floats
 from ragtide_aggregator.statistics.drift.power import answers_to_find
 from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_schemas import Direction, MetricDefinition
-from ragtide_schemas.fitness import KNOWN
+from ragtide_schemas.known_labelers import KNOWN
 from ragtide_schemas.slopes import OF_LABELS, Slope
 
 FALLS: Final = (0.1, 0.2, 0.4)
