@@ -163,7 +163,7 @@ def test_bad_cells_of_a_csv_are_named_by_line_and_the_others_are_read(tmp_path: 
     file.write_text(
         "question,documents,response,gold_scores.trace.adherence\n"
         "q,d,r,1\n"
-        "q,d,r,good\n"
+        "q,d,r,meh\n"
         "q,[broken,r,\n"
         "q,d,,1\n"
         "q,d,r,1,more\n"

@@ -58,7 +58,7 @@ def try_labelers(
     seed: Annotated[int, typer.Option(help="Seed of the drawn rows and of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what each labeler is worth on your own labeled rows: what it sees, how soon, and at what price.
+    """Measure what each labeler is worth on your labeled rows.
 
     For every metric with labels it shows the slope of the labeler's mean, kappa and AUROC with intervals; after how
     many answers a fall of the true mean is found; and the price. It needs no Redis. A judge is asked if the settings
