@@ -11,7 +11,7 @@ from tests.support.in_process import run_command
 from ragtide.testing import Labels, Says, ScriptedJudge, Status
 from ragtide_roles.judge_setup.endpoints import JudgeEndpoint, choose_model, find_endpoint
 from ragtide_roles.judge_setup.own_traffic import OwnTraffic
-from ragtide_roles.judge_setup.setting_up import ITEM, judge_rates, plan_setup, rules_to_add
+from ragtide_roles.judge_setup.setting_up import ITEM, judge_sights, plan_setup, rules_to_add
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import AZURE_KEY, JudgeSettings, Price
 from ragtide_runtime.settings.model import Settings, load_settings
@@ -56,7 +56,7 @@ def test_a_preview_is_json_and_writes_nothing(
     assert (setup["written"], setup["rate"], setup["key_variable"]) == (False, 0.05, "OPENAI_API_KEY")
     # An unknown price is no price of 0.
     assert (setup["usd_per_answer"], setup["price_source"], setup["spend_per_day_usd"]) == (None, None, None)
-    assert [option["usd_per_day"] for option in setup["rates"]] == [None, None, None]
+    assert [option["usd_a_day"] for option in setup["rates"]] == [None, None, None]
     assert not (tmp_path / "ragtide.toml").exists()
     assert SECRET not in done.stdout
 
@@ -120,7 +120,7 @@ async def test_a_server_of_this_machine_is_free_and_gets_no_key() -> None:
         setup = await plan_setup(Settings(), endpoint, OwnTraffic({"shop": 1000.0}))
         assert "sk-" not in server.headers[0]["authorization"]
     assert (setup.usd_per_answer, setup.price_source, setup.spend_per_day_usd) == (0.0, "own machine", None)
-    assert [option.usd_per_day for option in setup.rates] == [0.0, 0.0, 0.0]
+    assert [(option.usd_a_day, option.usd_per_1000) for option in setup.rates] == [(0.0, 0.0)] * 3
     assert setup.settings["judge.base_url"] == server_url(endpoint)
 
 
@@ -216,8 +216,8 @@ async def test_azure_needs_address_key_and_deployment(monkeypatch: pytest.Monkey
 
 
 def test_a_higher_rate_costs_more_and_sees_sooner() -> None:
-    rates = judge_rates({"shop": 900.0, "docs": 100.0}, 0.01)
-    assert [option.usd_per_day for option in rates] == pytest.approx([0.1, 0.5, 1.0])
+    rates = judge_sights({"shop": 900.0, "docs": 100.0}, 0.01)
+    assert [option.usd_a_day for option in rates] == pytest.approx([0.1, 0.5, 1.0])
     for first, second in pairwise(rates):
         for slow, fast in zip(first.falls, second.falls, strict=True):
             assert slow.hours is not None
@@ -229,10 +229,14 @@ def test_a_higher_rate_costs_more_and_sees_sooner() -> None:
     assert small.answers > large.answers
     assert small.hours == pytest.approx(24 * small.answers / 900)
     # A judge that agrees less needs longer.
-    worse = judge_rates({}, None, kappa=0.3)[1].falls[0]
+    worse = judge_sights({}, None, kappa=0.3)[1].falls[0]
     assert worse.answers is not None
     assert worse.answers > small.answers
-    assert (worse.hours, judge_rates({}, 0.01)[0].usd_per_day) == (None, None)
+    assert worse.hours is None
+    # Without traffic there is no price a day, and still one for each answer.
+    unused = judge_sights({}, 0.01)[0]
+    assert unused.usd_a_day is None
+    assert unused.usd_per_1000 == pytest.approx(0.1)
 
 
 async def test_missing_drift_rules_on_the_judge_are_added() -> None:

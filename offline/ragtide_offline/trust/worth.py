@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.comparisons.agreement import Agreement, agreement
 from ragtide_aggregator.statistics.comparisons.bootstrap import Floats
-from ragtide_aggregator.statistics.drift.power import answers_to_find
+from ragtide_aggregator.statistics.drift.sights import Sight, sight
 from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_schemas import Direction, MetricDefinition
 from ragtide_schemas.known_labelers import KNOWN
@@ -24,8 +23,6 @@ RATES: Final = (0.05, 0.1)
 
 ENOUGH_ROWS: Final = 50
 """Fewest rows with which the intervals are narrow enough to choose a labeler."""
-
-DAY_HOURS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +49,6 @@ class LabeledScores:
     """Number of rows with a label and without a score."""
     cost_usd: float | None = None
     """US dollars for the scores of one row; None if the price is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenFall:
-    """How soon a drift rule finds a fall of the true mean."""
-
-    fall: float
-    """Share of the metric's range by which the true mean gets worse."""
-    answers: float | None
-    """Answers of the traffic until the rule fires, in the median; None if it is not known that it ever does."""
-    hours: float | None
-    """The same at the traffic that is given; None without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What a labeler sees if it scores a share of the answers, and what that costs."""
-
-    rate: float
-    """Share of the answers that it scores."""
-    falls: tuple[SeenFall, ...]
-    usd_per_1000: float | None
-    """US dollars for 1,000 answers of the traffic; None if the price is not known."""
-    usd_a_day: float | None
-    """US dollars a day at the traffic that is given; None without one, or without a price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,24 +169,14 @@ def is_free(labeler: str) -> bool:
 
 
 def _sight(worth: LabelerWorth, ends: tuple[float, float], rate: float, traffic: float | None) -> Sight:
-    usd = None if worth.cost_usd is None else 1000 * rate * worth.cost_usd
-    return Sight(
-        rate=rate,
-        falls=tuple(_seen_fall(worth, ends, fall, rate, traffic) for fall in FALLS),
-        usd_per_1000=usd,
-        usd_a_day=None if usd is None or traffic is None else usd * traffic / 1000,
+    width = ends[1] - ends[0]
+    mean = ends[0] if worth.mean is None else worth.mean
+    return sight(
+        rate,
+        FALLS,
+        mean=(mean - ends[0] if worth.higher_is_better else ends[1] - mean) / width,
+        slope=worth.agreement.slope.value if worth.follows_the_labels and worth.mean is not None else None,
+        sd=None if worth.sd is None else worth.sd / width,
+        usd_per_score=worth.cost_usd,
+        answers_a_day=traffic,
     )
-
-
-def _seen_fall(
-    worth: LabelerWorth, ends: tuple[float, float], fall: float, rate: float, traffic: float | None
-) -> SeenFall:
-    slope, width = worth.agreement.slope.value, ends[1] - ends[0]
-    if not worth.follows_the_labels or slope is None or worth.mean is None:
-        return SeenFall(fall, None, None)
-    distance = worth.mean - ends[0] if worth.higher_is_better else ends[1] - worth.mean
-    sd = None if worth.sd is None else worth.sd / width
-    answers = answers_to_find(fall, mean=distance / width, sd=sd, slope=slope, rate=rate)
-    if not isfinite(answers):
-        return SeenFall(fall, None, None)
-    return SeenFall(fall, answers, None if traffic is None else answers / traffic * DAY_HOURS)

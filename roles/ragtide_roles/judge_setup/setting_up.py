@@ -3,14 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil, inf
+from math import ceil
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import SecretStr
 
-from ragtide_aggregator.statistics.drift.power import answers_to_find
+from ragtide_aggregator.statistics.drift.sights import Sight, sight
 from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_consumers.labelers.protocol import LabelerUnavailable, Labeling, scores_of
 from ragtide_consumers.labelers.registry import labeler_of
@@ -70,48 +70,6 @@ _ALONE: Final[Mapping[str, object]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SeenFall:
-    """How long a judge of a sample needs to find a true fall."""
-
-    fall: float
-    """Fall of the share of good answers, from 0 to 1."""
-    answers: float | None
-    """Typical number of answers of a pipeline until an alert fires; None if it never does."""
-    hours: float | None
-    """The same in hours, at the traffic of now of the busiest pipeline; None if that is not known."""
-
-    @property
-    def within(self) -> str:
-        """The time, or else the number of answers, in words."""
-        if self.answers is None:
-            return "never"
-        if self.hours is None:
-            return f"within {self.answers:,.0f} answers"
-        for unit, hours in (("days", 24.0), ("hours", 1.0)):
-            if self.hours >= 2 * hours:
-                return f"within {self.hours / hours:,.0f} {unit}"
-        return f"within {max(60 * self.hours, 1.0):.0f} minutes"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRate:
-    """A share of the answers that is judged, its price, and what it would see."""
-
-    rate: float
-    usd_per_day: float | None
-    """Dollars a day at the traffic of now; None if price or traffic is not known."""
-    falls: tuple[SeenFall, ...]
-
-    @property
-    def sentence(self) -> str:
-        """Rate, price and falls in words, such as `5%: $1.10 a day, a fall of .20 within 6 hours, ...`."""
-        usd = self.usd_per_day
-        price = "price a day not known" if usd is None else f"${usd:,.2f} a day" if usd >= 0.1 else f"${usd:.2g} a day"
-        falls = ", ".join(f"of {seen.fall:.2f} {seen.within}".replace("0.", ".", 1) for seen in self.falls)
-        return f"{100 * self.rate:g}%: {price}, a fall {falls}"
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeSetup:
     """A judge that answered its test item, and the settings that make it score a sample."""
 
@@ -140,7 +98,7 @@ class JudgeSetup:
     """Assumed agreement with people."""
     mean: float
     """Mean before the falls."""
-    rates: tuple[JudgeRate, ...]
+    rates: tuple[Sight, ...]
     rate: float
     """The chosen rate."""
     spend_per_day_usd: float | None
@@ -161,15 +119,15 @@ class JudgeSetup:
         return asdict(self)
 
 
-def judge_rates(
+def judge_sights(
     traffic: Mapping[str, float],
     usd_per_answer: float | None,
     *,
     kappa: float = USUAL_KAPPA,
     mean: float = USUAL_MEAN,
     rates: Sequence[float] = RATES,
-) -> tuple[JudgeRate, ...]:
-    """Return what each rate costs a day, and how long it needs to find a fall.
+) -> tuple[Sight, ...]:
+    """Return what each rate costs a day in all pipelines, and how soon it sees a fall in the busiest one.
 
     Args:
         traffic: answers of a day by pipeline; empty if they are not known.
@@ -178,19 +136,16 @@ def judge_rates(
         mean: share of good answers before the fall.
         rates: shares of the answers that are judged, above 0.
     """
-    total, busiest = sum(traffic.values()), max(traffic.values(), default=0.0)
-
-    def seen(fall: float, rate: float) -> SeenFall:
-        answers = answers_to_find(fall, mean=mean, slope=kappa, rate=rate)
-        if answers == inf:
-            return SeenFall(fall, None, None)
-        return SeenFall(fall, answers, 24 * answers / busiest if busiest else None)
-
+    busiest = max(traffic.values(), default=None)
     return tuple(
-        JudgeRate(
+        sight(
             rate,
-            None if usd_per_answer is None or not total else rate * total * usd_per_answer,
-            tuple(seen(fall, rate) for fall in FALLS),
+            FALLS,
+            mean=mean,
+            slope=kappa,
+            usd_per_score=usd_per_answer,
+            answers_a_day=busiest,
+            priced_a_day=sum(traffic.values()) if traffic else None,
         )
         for rate in rates
     )
@@ -233,7 +188,7 @@ async def plan_setup(
     seconds = monotonic() - started
     usd = await _usd_per_answer(settings, judge, labeling, traffic) if source != OWN_MACHINE else 0.0
     chosen = settings.cascade.rate if rate is None else rate
-    rates = judge_rates(traffic.per_day, usd, kappa=kappa, rates=sorted({*RATES, chosen}))
+    rates = judge_sights(traffic.per_day, usd, kappa=kappa, rates=sorted({*RATES, chosen}))
     limit = _limit(settings, usd, next(each for each in rates if each.rate == chosen), spend_per_day_usd)
     added = rules_to_add(settings.alerts)
     return JudgeSetup(
@@ -296,13 +251,13 @@ async def _planned_usd(settings: Settings, judge: JudgeSettings, items: Sequence
     return sum(calls.cost_usd for calls in planned) / len(planned)
 
 
-def _limit(settings: Settings, usd: float | None, chosen: JudgeRate, wanted: float | None) -> float | None:
+def _limit(settings: Settings, usd: float | None, chosen: Sight, wanted: float | None) -> float | None:
     if not usd:
         return None
     own = wanted or settings.judge.spend_per_day_usd
     if own is not None:
         return own
-    return USUAL_LIMIT_USD if chosen.usd_per_day is None else float(max(1, ceil(2 * chosen.usd_per_day)))
+    return USUAL_LIMIT_USD if chosen.usd_a_day is None else float(max(1, ceil(2 * chosen.usd_a_day)))
 
 
 def write_setup(setup: JudgeSetup) -> JudgeSetup:
@@ -315,7 +270,7 @@ def write_setup(setup: JudgeSetup) -> JudgeSetup:
     return replace(setup, written=True)
 
 
-async def offered_rates(settings: Settings, traffic: OwnTraffic) -> tuple[str, tuple[JudgeRate, ...]]:
+async def offered_rates(settings: Settings, traffic: OwnTraffic) -> tuple[str, tuple[Sight, ...]]:
     """Return the model that a setup would choose, and what each rate would cost and see. It makes no call.
 
     The tokens of the kept answers, or else of the test item, are estimated, and the price is a list price.
@@ -327,7 +282,7 @@ async def offered_rates(settings: Settings, traffic: OwnTraffic) -> tuple[str, t
     judge = settings.judge.model_copy(update={"model": settings.judge.model or PREFERRED[0]})
     known = price_of(judge) is not None
     usd = await _planned_usd(settings, judge, traffic.items or (ITEM,)) if known else None
-    return str(judge.model), judge_rates(traffic.per_day, usd)
+    return str(judge.model), judge_sights(traffic.per_day, usd)
 
 
 async def ask_item(settings: Settings, judge: JudgeSettings) -> Labeling:

@@ -309,8 +309,8 @@ async def test_without_a_judge_the_page_says_what_each_rate_costs_and_sees(async
     _, rates = await offered_rates(Settings(), OwnTraffic(traffic))
     assert [option.rate for option in rates] == [0.01, 0.05, 0.1]
     for option in rates:
-        assert option.usd_per_day is not None
-        assert option.usd_per_day > 0
+        assert option.usd_a_day is not None
+        assert option.usd_a_day > 0
         assert option.sentence in offer
 
 
@@ -334,7 +334,7 @@ async def test_the_offer_shows_no_address_and_no_key(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:s3cret@gateway.internal/v1")
     async with http_service(redis_url) as service:
         _, text = await page(service, "/judge")
-    assert "price a day not known" in text
+    assert "price not known" in text
     for secret in ("sk-page", "s3cret", "gateway.internal"):
         assert secret not in text
 

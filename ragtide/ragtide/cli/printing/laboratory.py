@@ -1025,7 +1025,7 @@ def show_setup(setup: JudgeSetup) -> None:
         highlight=False,
     )
     if setup.answers_per_day is None:
-        out.print("The traffic is not known yet, so prices a day and hours are not.", highlight=False)
+        out.print("The traffic of a day is not known yet:", highlight=False)
     else:
         out.print(f"At {setup.answers_per_day:,.0f} answers a day:", highlight=False)
     for option in setup.rates:

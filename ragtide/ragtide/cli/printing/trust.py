@@ -10,7 +10,8 @@ from rich.console import Group
 from rich.text import Text
 
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
-from ragtide_offline.trust.worth import ENOUGH_ROWS, FALLS, LabelerWorth, SeenFall, Sight, Traffic, is_free
+from ragtide_aggregator.statistics.drift.sights import SeenFall, Sight
+from ragtide_offline.trust.worth import ENOUGH_ROWS, FALLS, LabelerWorth, Traffic, is_free
 from ragtide_roles.doctor.finding import count_of
 
 from . import Column, fitted, heading, in_sections

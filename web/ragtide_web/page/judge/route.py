@@ -10,8 +10,9 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_aggregator.statistics.drift.sights import Sight
 from ragtide_roles.judge_setup.own_traffic import read_own_traffic
-from ragtide_roles.judge_setup.setting_up import USUAL_KAPPA, JudgeRate, offered_rates
+from ragtide_roles.judge_setup.setting_up import USUAL_KAPPA, offered_rates
 from ragtide_roles.kept.kappas import LEAST_ITEMS, LabelerKappa, labeler_kappas
 from ragtide_runtime.calls.endpoint_states import EndpointState, read_calls
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
@@ -95,7 +96,7 @@ class JudgeOffer(NamedTuple):
     """The model that a setup would choose."""
     answers_per_day: float | None
     """Answers of all pipelines at the traffic of now; None if they are not known."""
-    rates: tuple[JudgeRate, ...]
+    rates: tuple[Sight, ...]
     priced_items: int
     """Kept answers whose texts the prices are of; 0 if they are those of the test item."""
     kappa: float = USUAL_KAPPA
