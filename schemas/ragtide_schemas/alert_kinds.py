@@ -278,7 +278,7 @@ class Drift(AlertKind):
     def check(self, rule: "AlertRule") -> None:
         """Check that no target is given, and that a fixed mix has baselines of its own."""
         _refuse_target(rule)
-        if rule.baseline == EARLIER and "learn_n" in rule.model_fields_set:
+        if rule.baseline == EARLIER and rule.learn_n != type(rule).model_fields["learn_n"].default:
             raise ValueError(
                 f'learn_n is {rule.learn_n}, and baseline = "earlier" compares with all values before: leave it out'
             )

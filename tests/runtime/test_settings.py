@@ -106,10 +106,26 @@ def test_rules_may_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_rules_the_usual_ones_watch_for_drift() -> None:
-    assert {(rule.kind, rule.movements) for rule in load_settings().alerts} == {("drift", ("fall",))}
+    rules = load_settings().alerts
+    assert {(rule.kind, rule.baseline) for rule in rules} == {("drift", "earlier")}
+    assert {rule.name for rule in rules if rule.movements == ("rise",)} == {
+        "empty-retrieval-rise",
+        "empty-response-rise",
+    }
+    # A number of local that does not move when answers stop being supported is watched by no default rule.
+    assert {rule.name for rule in rules if not rule.watches_labeler("local")} == {"relevance-drift", "adherence-drift"}
+    assert all(rule.watches_labeler("judge") for rule in rules)
 
 
-DEFAULTS = ["relevance-drift", "utilization-drift", "adherence-drift", "match-drift", "thumbs-drift"]
+DEFAULTS = [
+    "relevance-drift",
+    "utilization-drift",
+    "adherence-drift",
+    "match-drift",
+    "empty-retrieval-rise",
+    "empty-response-rise",
+    "thumbs-drift",
+]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +133,7 @@ DEFAULTS = ["relevance-drift", "utilization-drift", "adherence-drift", "match-dr
     [
         ("", DEFAULTS),
         (RULE, [*DEFAULTS, "floor"]),
-        (RULE.replace("floor", "thumbs-drift"), [*DEFAULTS[:4], "thumbs-drift"]),
+        (RULE.replace("floor", "thumbs-drift"), [*DEFAULTS[:-1], "thumbs-drift"]),
         ("alert_defaults = false\n" + RULE, ["floor"]),
         ("alert_defaults = false\n", []),
         ("alerts = []\n", DEFAULTS),
