@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.aggregator.test_headlines import METRIC, NOW, mean, watch
 
-from ragtide_aggregator.estimates.headline import OVER_ALL, Choice, Circumstances, HeadlineNumber, headline
+from ragtide_aggregator.estimates.headline import OVER_ALL, Choice, Circumstances, HeadlineNumber, MeasuredBy, headline
 from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.estimates.would_see import FALL, Watched, would_see
 from ragtide_aggregator.statistics.drift.power import answers_to_find
@@ -133,6 +133,15 @@ def test_a_steady_number_of_the_local_labeler_says_for_what() -> None:
         confidence=0.95,
     )
     assert (other.state, other.state_text) == ("steady", "steady")
+
+
+def test_a_judge_that_has_no_number_yet_is_named_in_place_of_the_next_step() -> None:
+    means = judged(0.1)
+    number = HeadlineNumber(means[1], OVER_ALL)
+    waiting = Choice(1, MeasuredBy.of(means[0]))
+    said = headline(means, waiting, number, Circumstances(NOW), confidence=0.95).would_see or ""
+    assert "not seen before the judge has a number" in said
+    assert "judge setup" not in said
 
 
 def test_a_segment_value_and_a_count_have_no_sentence() -> None:

@@ -592,6 +592,7 @@ def _would_see(means: Sequence[MetricMean], choice: Choice, around: Circumstance
         an_hour=around.traffic.get(mean.key.pipeline),
         run_length=min((rule.run_length for rule in rules if rule.run_length), default=None),
         ruled=bool(rules),
+        awaited=None if choice.awaited is None else choice.awaited.key.labeler,
     )
     return would_see(mean.key.labeler, mean.key.metric, watched, around.slopes_of(mean.key))
 

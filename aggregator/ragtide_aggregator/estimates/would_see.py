@@ -52,6 +52,8 @@ class Watched(NamedTuple):
     """Mean number of values between false alarms of the rule; None for that of the default rules."""
     ruled: bool = True
     """Whether a rule watches them."""
+    awaited: str | None = None
+    """Labeler whose number is to follow this one."""
 
 
 def would_see(labeler: str, metric: str, watched: Watched, slopes: SlopesByMetric) -> str | None:
@@ -78,7 +80,12 @@ def would_see(labeler: str, metric: str, watched: Watched, slopes: SlopesByMetri
         return _fall(f"in {_BY_LABELS[natural.failure]}", watched, natural.slope)
     parts = [_made(measured, watched)]
     if misses_claims(slopes, metric):
-        parts.append(f"{UNSUPPORTED} are not seen without a judge ({NEXT_STEP})")
+        remedy = (
+            f"before {labeler_phrase(watched.awaited)} has a number"
+            if watched.awaited
+            else f"without a judge ({NEXT_STEP})"
+        )
+        parts.append(f"{UNSUPPORTED} are not seen {remedy}")
     return "; ".join(filter(None, parts)) or None
 
 
