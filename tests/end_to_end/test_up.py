@@ -104,11 +104,11 @@ def answers_about_the_tower(first: int, count: int) -> list[RagInteraction]:
 def test_up_with_a_judge_goes_from_no_configuration_to_a_fall_that_only_the_judge_sees(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    log, before = tmp_path / "up.log", 2000
+    log, before = tmp_path / "up.log", 1200
 
     def labels(prompt: JudgePrompt) -> Labels:
         number = int(prompt.question.rpartition("(")[2].rstrip(")"))
-        unsupported = number % 10 == 0 if number < before else number % 2 == 0
+        unsupported = (number % 10 == 0) == (number < before)
         return Labels(supported={SENTENCE: not unsupported})
 
     def judged() -> int:
@@ -126,7 +126,7 @@ def test_up_with_a_judge_goes_from_no_configuration_to_a_fall_that_only_the_judg
             asked = sum(place(number) < 0.05 for number in range(before))
             wait_until(lambda: judged() == asked)
             assert not fired(redis_url)
-            producer.publish_many(answers_about_the_tower(before, before))
+            producer.publish_many(answers_about_the_tower(before, 800))
             wait_until(lambda: bool(fired(redis_url)))
             (address,) = re.findall(r"the page is at (http://\S+)", log.read_text())
             with urlopen(address, timeout=10) as page:
