@@ -163,6 +163,7 @@ merge parts
 merge parts --summary-json merged.json
 score rows.jsonl --labeler judge --json --limit 20
 score rows.jsonl --labeler local --fail-if trace.adherence.lower<0.5
+trust rows.jsonl --labeler local --json
 trust figures rows.jsonl --labeler local --json
 trust figures rows.jsonl --labeler local
 trust figures rows.jsonl --labeler local --reorder 0.5 --json
