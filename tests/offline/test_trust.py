@@ -385,3 +385,34 @@ async def test_the_traffic_is_that_of_now_and_slopes_are_stored_beside_others(
     measured = worth["slope"]
     expected = Slope(UNSUPPORTED, measured["value"], measured["lower"], measured["upper"], 60)
     assert stored["local", worth["labeler_version"]] == {ADHERENCE: (other, expected)}
+
+
+@pytest.mark.redis
+async def test_the_setup_of_a_judge_reckons_with_its_measured_slope(
+    async_redis: Any, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = file_of(tmp_path, rows())
+
+    def setup(*arguments: str) -> dict[str, Any]:
+        done = CliRunner().invoke(cli, ["judge", "setup", "--json", *arguments])
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    with ScriptedJudge(always=verdict_of) as server:
+        known = {**server.environment, "RAGTIDE_JUDGE_PRICES": PRICES, "RAGTIDE_REDIS_URL": redis_url}
+        for name, value in known.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("RAGTIDE_LABELER")
+        before = await asyncio.to_thread(setup)
+        _, judge = (await asyncio.to_thread(record_of, path, "--labeler", "local", "--labeler", "judge", "--store"))[
+            "worth"
+        ]
+        after, given = await asyncio.to_thread(setup), await asyncio.to_thread(setup, "--kappa", "0.5")
+        monkeypatch.setenv("RAGTIDE_JUDGE_PROMPT", "keys")
+        another = await asyncio.to_thread(setup)
+    assert (before["kappa"], before["measured_rows"]) == (0.6, 0)
+    assert (after["kappa"], after["measured_rows"]) == (pytest.approx(judge["slope"]["value"]), 60)
+    assert (given["kappa"], given["measured_rows"]) == (0.5, 0)
+    assert (another["kappa"], another["measured_rows"]) == (0.6, 0), "another version is another judge"
+    assert after["rates"] != before["rates"]

@@ -19,6 +19,7 @@ from ragtide_runtime.settings.labelers import JudgeSettings, Price
 from ragtide_runtime.settings.model import Settings, settings_file
 from ragtide_runtime.settings.writing import variable_of, write_settings
 from ragtide_schemas import AlertRule, RagInteraction, RetrievedDocument
+from ragtide_schemas.slopes import UNSUPPORTED, Slope
 
 from .endpoints import PREFERRED, JudgeEndpoint, choose_model
 from .own_traffic import OwnTraffic
@@ -95,7 +96,9 @@ class JudgeSetup:
     answers_per_day: float | None
     """Answers of all pipelines at the traffic of now; None if it is not known."""
     kappa: float
-    """Assumed agreement with people."""
+    """Agreement with people: how far the judge's mean moves per unit of a fall of the truth."""
+    measured_rows: int
+    """Rows with labels by which it was measured here; 0 if it is assumed."""
     mean: float
     """Mean before the falls."""
     rates: tuple[Sight, ...]
@@ -158,7 +161,7 @@ async def plan_setup(
     *,
     model: str | None = None,
     rate: float | None = None,
-    kappa: float = USUAL_KAPPA,
+    kappa: float | None = None,
     spend_per_day_usd: float | None = None,
     price: Price | None = None,
 ) -> JudgeSetup:
@@ -170,7 +173,7 @@ async def plan_setup(
         traffic: of now.
         model: its name; None for that of the settings, or one that the endpoint lists.
         rate: share of the answers that is judged; None for `cascade.rate`.
-        kappa: assumed agreement of the judge with people.
+        kappa: assumed agreement of the judge with people; None for the slope that was measured here, or the usual one.
         spend_per_day_usd: spend limit; None for that of the settings, or twice the price a day.
         price: of the model; None for that of the settings or of the price table.
 
@@ -188,6 +191,8 @@ async def plan_setup(
     seconds = monotonic() - started
     usd = await _usd_per_answer(settings, judge, labeling, traffic) if source != OWN_MACHINE else 0.0
     chosen = settings.cascade.rate if rate is None else rate
+    measured = await _measured_slope(settings, judge, traffic) if kappa is None else None
+    kappa = kappa or USUAL_KAPPA if measured is None else measured.slope
     rates = judge_sights(traffic.per_day, usd, kappa=kappa, rates=sorted({*RATES, chosen}))
     limit = _limit(settings, usd, next(each for each in rates if each.rate == chosen), spend_per_day_usd)
     added = rules_to_add(settings.alerts)
@@ -205,6 +210,7 @@ async def plan_setup(
         price_source=source,
         answers_per_day=traffic.answers_per_day,
         kappa=kappa,
+        measured_rows=0 if measured is None else measured.rows,
         mean=USUAL_MEAN,
         rates=rates,
         rate=chosen,
@@ -214,6 +220,16 @@ async def plan_setup(
         settings=_settings_to_write(settings, endpoint, name, rate=chosen, limit=limit, prices=prices),
         added_rules=tuple(rule.model_dump(mode="json", exclude_unset=True) for rule in added),
     )
+
+
+async def _measured_slope(settings: Settings, judge: JudgeSettings, traffic: OwnTraffic) -> Slope | None:
+    """Return the slope of this version of the judge that `ragtide trust --store` stored; None without one."""
+    if not traffic.slopes:
+        return None
+    one = settings.with_labeler("judge").model_copy(update={"metrics": (), "judge": judge})
+    async with labeler_of(one, None, patient=False) as labeler:
+        measured = traffic.slopes.get((labeler.name, labeler.version), {}).get("trace.adherence", ())
+    return next((slope for slope in measured if slope.failure == UNSUPPORTED), None)
 
 
 def _price_source(endpoint: JudgeEndpoint, judge: JudgeSettings) -> str | None:

@@ -39,8 +39,13 @@ def judge_setup(
         typer.Option(metavar="INPUT/OUTPUT", help="Dollars per million tokens, if the model has no list price."),
     ] = None,
     kappa: Annotated[
-        float, typer.Option(min=0.05, max=1, help="Agreement of the judge with people, for the times of falls.")
-    ] = 0.6,
+        float | None,
+        typer.Option(
+            min=0.05,
+            max=1,
+            help="Agreement of the judge with people; default: as ragtide trust --store measured, or 0.6.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Write the settings without a question.")] = False,
     as_json: JsonOption = False,
 ) -> None:

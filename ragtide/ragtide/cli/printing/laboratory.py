@@ -1030,9 +1030,14 @@ def show_setup(setup: JudgeSetup) -> None:
         out.print(f"At {setup.answers_per_day:,.0f} answers a day:", highlight=False)
     for option in setup.rates:
         out.print(f"  {option.sentence}", style="bold" if option.rate == setup.rate else "", highlight=False)
+    judge = (
+        f"a judge with the slope {setup.kappa:.2f}, measured on {setup.measured_rows:,} rows with labels"
+        if setup.measured_rows
+        else f"a judge with an assumed kappa of {setup.kappa:g} against people (--kappa; ragtide trust FILE --store "
+        "measures it)"
+    )
     out.print(
-        f"Typical times, from a mean of {setup.mean:g}, by a judge with an assumed kappa of {setup.kappa:g} against "
-        "people (--kappa; ragtide trust FILE measures it). The price is that of "
+        f"Typical times, from a mean of {setup.mean:g}, by {judge}. The price is that of "
         + (f"{setup.priced_items} kept answers." if setup.priced_items else "the test item; longer texts cost more."),
         style="bright_black",
         highlight=False,

@@ -8,7 +8,7 @@ from ragtide_aggregator.errors import CheckpointError, DamagedFieldError
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.judge_setup.endpoints import find_endpoint
 from ragtide_roles.judge_setup.own_traffic import OwnTraffic, read_own_traffic
-from ragtide_roles.judge_setup.setting_up import USUAL_KAPPA, JudgeSetup, plan_setup, write_setup
+from ragtide_roles.judge_setup.setting_up import JudgeSetup, plan_setup, write_setup
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.labelers import Price
@@ -25,7 +25,7 @@ def planned_setup(
     *,
     model: str | None = None,
     rate: float | None = None,
-    kappa: float = USUAL_KAPPA,
+    kappa: float | None = None,
     spend_per_day_usd: float | None = None,
     price: str | None = None,
 ) -> JudgeSetup:
