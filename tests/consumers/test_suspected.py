@@ -44,6 +44,16 @@ def test_all_rates_rise_together_and_the_middle_keeps_its_share(
     assert draw_middle(plain, LOCAL, rules, boost) == draw_middle(plain, LOCAL, rules)
 
 
+@given(st.floats(0, 1), st.floats(1, 1000), st.integers(0, 10**6))
+def test_what_is_drawn_again_after_a_suspicion_is_judged_as_if_there_had_been_none(
+    rate: float, boost: float, number: int
+) -> None:
+    raised, usual = (draw(interaction(number), LOCAL, CascadeSettings(rate=rate), factor) for factor in (boost, 1.0))
+    # Only what was chosen waits for the judge, so nothing that would be judged at the usual share is published before.
+    assert raised.chosen or not usual.chosen
+    assert usual.inclusion_probability == rate
+
+
 def test_a_share_that_depends_on_the_judged_answers_so_far_leaves_estimates_exact() -> None:
     rules, means, plain = CascadeSettings(rate=0.05, boost=8.0), [], []
     for run in range(300):
