@@ -122,7 +122,8 @@ def report(sets: Sequence[LabeledSet], runs: int, each: int) -> Iterator[str]:
     horizons = " / ".join(f"{answers:,}" for answers in WITHIN)
     yield (
         f"{runs} runs of each judge, {each} of each of {len(sets)} sets on local scores: a share of runs has a standard"
-        f" error of at most {0.5 / runs**0.5:.1%} and {0.5 / (each * len(sets)) ** 0.5:.1%}."
+        f" error of at most {0.5 / runs**0.5:.1%} and {0.5 / (each * len(sets)) ** 0.5:.1%}. Below the"
+        f" first row the local labeler's rules count, too. Dollars are those of {PRICED[0]} for these texts."
     )
     yield f"## Answers that are no longer supported: share found within {horizons} answers"
     rows = [["local labeler alone", *map(shares, local[NATURAL]), f"{quiet[0]:.1f}", "0.00"]]
