@@ -26,7 +26,7 @@ ENOUGH_ROWS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class PipelineTraffic:
     """The traffic at which labelers are compared."""
 
     answers_a_day: float

@@ -7,7 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from ..printing import err, fitted, folded, out, print_json, warn
-from ..running import JsonOption, LabelerOptions, Role, WorkspaceOption, given
+from ..running import JsonOption, Role, WorkspaceOption, given
+from ..running.labeler_options import LabelerOptions
 from . import command
 from .experiments import capacity
 

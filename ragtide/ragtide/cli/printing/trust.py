@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_aggregator.statistics.drift.sights import SeenFall, Sight
-from ragtide_offline.trust.worth import ENOUGH_ROWS, FALLS, LabelerWorth, Traffic, is_free
+from ragtide_offline.trust.worth import ENOUGH_ROWS, FALLS, LabelerWorth, PipelineTraffic, is_free
 from ragtide_roles.doctor.finding import count_of
 
 from . import Column, fitted, heading, in_sections
@@ -27,7 +27,7 @@ WIDEST: Final = 80
 
 
 def trust_view(
-    worths: Sequence[LabelerWorth], labeled: int, traffic: Traffic | None, width: int, confidence: float
+    worths: Sequence[LabelerWorth], labeled: int, traffic: PipelineTraffic | None, width: int, confidence: float
 ) -> "RenderableType":
     """Return how far the numbers of each labeler follow the labels, what each would see, and at what price."""
     width = min(width, WIDEST)
@@ -71,7 +71,7 @@ def _cell(measured: Measured) -> str:
 _SightRow = tuple[LabelerWorth, Sight]
 
 
-def _sights_table(worths: Sequence[LabelerWorth], traffic: Traffic | None, width: int) -> "RenderableType":
+def _sights_table(worths: Sequence[LabelerWorth], traffic: PipelineTraffic | None, width: int) -> "RenderableType":
     columns: list[Column[_SightRow]] = [
         Column("a true fall by", lambda row: f"  {_name(row)}", shortest=14, yields=1),
         *(Column(f"{fall:.2f}", _fall_cell(place), right=True) for place, fall in enumerate(FALLS)),
@@ -111,7 +111,7 @@ def _time(hours: float) -> str:
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:,.0f} d"
 
 
-def _dollars(row: _SightRow, traffic: Traffic | None) -> str:
+def _dollars(row: _SightRow, traffic: PipelineTraffic | None) -> str:
     worth, sight = row
     if is_free(worth.labeler.name):
         return "0"
@@ -119,7 +119,9 @@ def _dollars(row: _SightRow, traffic: Traffic | None) -> str:
     return "" if amount is None else f"{amount:,.2f}"
 
 
-def _notes(worths: Sequence[LabelerWorth], labeled: int, traffic: Traffic | None, confidence: float) -> Iterator[str]:
+def _notes(
+    worths: Sequence[LabelerWorth], labeled: int, traffic: PipelineTraffic | None, confidence: float
+) -> Iterator[str]:
     if labeled < ENOUGH_ROWS:
         yield f"{count_of(labeled, 'row')} with labels, fewer than {ENOUGH_ROWS}: the intervals are wide. Label more."
     for metric, members in _by_metric(worths):
@@ -138,7 +140,7 @@ def _notes(worths: Sequence[LabelerWorth], labeled: int, traffic: Traffic | None
     )
 
 
-def _of_traffic(traffic: Traffic | None) -> str:
+def _of_traffic(traffic: PipelineTraffic | None) -> str:
     if traffic is None:
         return ""
     of = "" if traffic.pipeline is None else f" of {traffic.pipeline} now"

@@ -14,7 +14,7 @@ from ragtide_aggregator.reading.present_traffic import present_traffic
 from ragtide_offline.agreement.predictions import read_predictions
 from ragtide_offline.runs import CostPlan, planned_cost
 from ragtide_offline.trust.running import LabeledRows, LabelerTrial, TrialRun, take_score_file
-from ragtide_offline.trust.worth import LabelerWorth, Traffic
+from ragtide_offline.trust.worth import LabelerWorth, PipelineTraffic
 from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.redis.measured_slopes import read_slopes, store_slopes
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -94,7 +94,7 @@ def _estimate_price(run: TrialRun, rows: LabeledRows, trial: LabelerTrial) -> No
         trial.prices[run.result.labeler] = fresh.calls.cost_usd / fresh.rows
 
 
-def traffic_of(settings: Settings, given: float | None, pipeline: str | None) -> Traffic | None:
+def traffic_of(settings: Settings, given: float | None, pipeline: str | None) -> PipelineTraffic | None:
     """Return the traffic: the given one, else that of a pipeline of a running deployment; None without one.
 
     Args:
@@ -106,7 +106,7 @@ def traffic_of(settings: Settings, given: float | None, pipeline: str | None) ->
         ConfigurationError: the deployment has no traffic of this pipeline.
     """
     if given is not None:
-        return Traffic(given)
+        return PipelineTraffic(given)
     if not settings.redis_address and not EmbeddedRedis.runs_in(settings.data_dir):
         if pipeline is not None:
             raise ConfigurationError(
@@ -127,7 +127,7 @@ def traffic_of(settings: Settings, given: float | None, pipeline: str | None) ->
     if pipeline is not None and pipeline not in traffic:
         raise ConfigurationError(f"--pipeline {pipeline} has no traffic now: give --traffic, in answers a day")
     name = pipeline or max(traffic, key=lambda name: traffic[name], default=None)
-    return None if name is None else Traffic(traffic[name], name)
+    return None if name is None else PipelineTraffic(traffic[name], name)
 
 
 def store_worths(settings: Settings, worths: Sequence[LabelerWorth]) -> int:
@@ -155,7 +155,7 @@ def store_worths(settings: Settings, worths: Sequence[LabelerWorth]) -> int:
 
 
 def trust_record(
-    runs: Sequence[TrialRun], labeled: int, rows: LabeledRows | None, traffic: Traffic | None, **facts: Any
+    runs: Sequence[TrialRun], labeled: int, rows: LabeledRows | None, traffic: PipelineTraffic | None, **facts: Any
 ) -> dict[str, Any]:
     """Return what programs are told about a trial, without the worth of the labelers."""
     counts = {} if rows is None else rows.result.counts
