@@ -187,7 +187,11 @@ class AlertRule(WireModel):
         return self.given_baseline if self.target is None else self.target
 
     def watches_labeler(self, labeler: str) -> bool:
-        """Return whether the rule watches the scores of a labeler."""
+        """Return whether the rule watches the scores of a labeler.
+
+        Args:
+            labeler: its name.
+        """
         if self.labeler is None or not self.labeler.startswith("!"):
             return self.labeler in (None, labeler)
         return self.labeler != f"!{labeler}"
