@@ -119,7 +119,8 @@ class CascadeLabeler:
         self._reference = _Sampled(reference, wait=wait)
         self._middle = None if middle is None else _Sampled(middle, wait=wait)
         self._settings = settings
-        self._suspected = suspected
+        self.suspected = suspected
+        """Knows which pipelines are suspected; None if no suspicion raises the rates."""
         self.version = proxy.version
         self.profile = proxy.profile
 
@@ -144,7 +145,7 @@ class CascadeLabeler:
         labeling = await scores_of(self._proxy, interaction)
         labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
         boost = 1.0
-        if self._suspected is not None and await self._suspected.covers(interaction):
+        if self.suspected is not None and await self.suspected.covers(interaction):
             boost = self._settings.boost
         sampled, chance = self._reference, draw(interaction, labeling, self._settings, boost)
         if self._middle is not None and not chance.chosen:

@@ -112,6 +112,8 @@ async def labeler_of(
     build = _Builder(settings, redis, telemetry, models=models, local=local, answers=answers, account=account)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outages = labeler.outages if isinstance(labeler, CascadeLabeler) else ()
+    if isinstance(labeler, CascadeLabeler) and labeler.suspected is not None:
+        await labeler.suspected.read()  # so that the first interactions do not wait
     reporting = telemetry.health.reporting(settings.cascade.reference, *outages) if outages else nullcontext()
     try:
         with reporting:

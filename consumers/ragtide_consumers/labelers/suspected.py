@@ -41,14 +41,17 @@ class SuspectedPipelines:
         self._since: dict[str, datetime] = {}
         self._read_at = -POLL_S
 
+    async def read(self) -> None:
+        """Read which pipelines are suspected; what is labeled meanwhile does not wait."""
+        self._read_at = monotonic()
+        since: dict[str, datetime] = {}
+        with suppress(RedisError, OSError, TimeoutError):
+            since = await read_suspected(self._redis, self._partitions)
+        self._since = since
+
     async def covers(self, interaction: RagInteraction) -> bool:
         """Return whether an interaction occurred while its pipeline is suspected."""
-        now = monotonic()
-        if now - self._read_at >= POLL_S:
-            self._read_at = now  # others that are labeled meanwhile do not wait
-            since: dict[str, datetime] = {}
-            with suppress(RedisError, OSError, TimeoutError):
-                since = await read_suspected(self._redis, self._partitions)
-            self._since = since
+        if monotonic() - self._read_at >= POLL_S:
+            await self.read()
         since_when = self._since.get(interaction.pipeline)
         return since_when is not None and since_when <= interaction.occurred_at < since_when + self._for
