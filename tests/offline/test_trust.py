@@ -4,6 +4,7 @@ import asyncio
 import csv
 import json
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from scipy.stats import linregress, mannwhitneyu
 from tests.aggregator.test_history_reading import committed
 from tests.support.doc_pages import page_text, tagged_block
@@ -18,12 +20,13 @@ from tests.support.metric_events import event
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
+from ragtide.cli.printing.trust import trust_view
 from ragtide.testing import JudgePrompt, Says, ScriptedJudge
 from ragtide_aggregator.statistics.comparisons.agreement import slope
 from ragtide_aggregator.statistics.drift.power import answers_to_find
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_consumers.labelers.protocol import LabelerId
-from ragtide_offline.trust.worth import FALLS, LabeledScores, worth_of
+from ragtide_offline.trust.worth import FALLS, LabeledScores, PipelineTraffic, worth_of
 from ragtide_runtime.redis.measured_slopes import read_slopes, store_slopes
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, Direction, Kind, MetricDefinition, utc_now
@@ -136,6 +139,24 @@ def test_a_metric_whose_lower_values_are_better_rises_by_a_fall() -> None:
     for mine, theirs in zip(found.sights, same.sights, strict=True):
         for seen, other in zip(mine.falls, theirs.falls, strict=True):
             assert seen.answers == pytest.approx(other.answers)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_screen_has_at_most_80_columns_whatever_the_names_and_numbers(width: int) -> None:
+    random = np.random.default_rng(7)
+    truth = (random.random(150) < 0.7).astype(float)
+    predicted = np.where(random.random(150) < 0.9, truth, 1 - truth)
+    names = (LOCAL, JUDGE, LabelerId("a_labeler_with_a_long_name:OfItsOwn", "1", ""))
+    worths = [
+        worth_of(LabeledScores(metric, labeler, predicted, truth, absent=3), None, traffic=1e6)
+        for metric in (ADHERENCE, "mine.a_metric_with_a_name_that_is_rather_long.and_longer")
+        for labeler in names
+    ]
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(trust_view(worths, 12_345, PipelineTraffic(1e6, "shop"), width, 0.95))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= min(width, 80)
+    assert sum(" (" in line for line in lines) >= len(worths)
 
 
 # --- The command ---

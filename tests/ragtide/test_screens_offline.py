@@ -106,7 +106,7 @@ def test_each_rule_of_a_replay_has_both_numbers_and_all_times(width: int) -> Non
 @for_each("width", WIDTHS)
 def test_each_measure_of_an_agreement_has_its_value_and_interval(width: int) -> None:
     measured = Measured(0.123, 0.111, 0.222)
-    names = ("rmse", "bias", "spearman", "auroc", "f1", "kappa", "accuracy")
+    names = ("rmse", "bias", "slope", "spearman", "auroc", "f1", "kappa", "accuracy")
     agreement: Any = SimpleNamespace(n=1_234_567, constant_rmse=0.432, majority=0.753, **dict.fromkeys(names, measured))
     compared: Any = SimpleNamespace(
         metrics={LONG_METRIC: agreement, "trace.completeness": SimpleNamespace(n=0)},
