@@ -217,7 +217,7 @@ class Settings(BaseSettings):
     budget: BudgetSettings = BudgetSettings()
     """The false alarms of the whole deployment, by number or share: the table `[budget]`."""
     alert_defaults: bool = True
-    """Whether the four default rules are in force beside those of `alerts`; false leaves only those of `alerts`."""
+    """Whether the default rules are in force beside those of `alerts`; false leaves only those of `alerts`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`. They are added to the default rules; a
     rule with the name of a default rule replaces it."""
