@@ -135,7 +135,7 @@ def _notes(
         "by a bootstrap of questions."
     )
     yield (
-        f"a true fall: answers of the traffic until a default rule finds it, in the median{_of_traffic(traffic)}; "
+        f"a true fall: answers of the traffic until a drift rule finds it, in the median{_of_traffic(traffic)}; "
         f"{NOT_SEEN}: the slope may be 0, or the mean moves too little."
     )
 
