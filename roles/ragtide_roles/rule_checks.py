@@ -15,6 +15,7 @@ from ragtide_schemas import METRICS, AlertRule, MetricDefinition
 from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.criterion import BUILT_IN
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY, SENTINELS
+from ragtide_schemas.slopes import misses_claims, shipped_slopes
 from ragtide_schemas.suggestions import closest
 
 
@@ -126,6 +127,8 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
             continue
         there = scored_metrics(settings, rule.pipeline)
         if there is None or rule.metric in there:
+            if (caution := _labeler_caution(rule, settings)) is not None:
+                findings.append(RuleFinding(rule.name, "warning", caution))
             continue
         if rule in DEFAULT_RULES and any(other.metric in there for other in rules):
             continue
@@ -137,6 +140,26 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
             )
         findings.append(RuleFinding(rule.name, "warning", message))
     return findings
+
+
+def _labeler_caution(rule: AlertRule, settings: Settings) -> str | None:
+    """Return what is to be said about the labelers whose numbers a rule watches; None for nothing."""
+    labelers = settings.labelers
+    if rule in DEFAULT_RULES or rule.metric in _OF_EVERY_EVENT:
+        return None
+    if rule.labeler is not None and not any(rule.watches_labeler(labeler) for labeler in labelers):
+        return (
+            f"labeler is {rule.labeler}, and the workers of these settings score with {', '.join(labelers)}: correct it"
+            ", or leave it out to watch each labeler. Unless workers elsewhere score with it, the rule never fires"
+        )
+    others = [labeler for labeler in labelers if labeler != "local"]
+    blind = "local" in labelers and misses_claims(shipped_slopes("local"), rule.metric)
+    if settings.labeler == "cascade" and rule.kind == "threshold" and rule.labeler is None and others and blind:
+        return (
+            f"the rule compares {rule.metric} by local with the target, too, and it does not see unsupported claims: "
+            f'set labeler = "{others[0]}"'
+        )
+    return None
 
 
 def default_rules_sentence(names: Sequence[str]) -> str:

@@ -96,7 +96,7 @@ def test_a_metric_that_the_labeler_never_publishes_is_warned_of(
     labeler: str, families: Any, metric: str, fires: bool
 ) -> None:
     settings = Settings(labeler=labeler, judge={"families": families})
-    found = rule_findings([rule(metric)], settings)
+    found = [one for one in rule_findings([rule(metric)], settings) if "never fires" in one.message]
     assert [one.level for one in found] == ([] if fires else ["warning"])
     if not fires:
         assert f"the labeler {labeler} (setting labeler) never publishes {metric}" in found[0].message
@@ -265,3 +265,19 @@ def test_a_metric_of_one_evaluator_is_watched_in_its_pipelines(metric: str, pipe
     found = rule_findings([watching], settings)
     assert [finding.level for finding in found] == ([] if words is None else ["warning"]), found
     assert words is None or words in found[0].message
+
+
+def test_a_rule_on_a_labeler_that_scores_nothing_here_is_warned_of() -> None:
+    watching = AlertRule(name="judged", kind="drift", metric="trace.adherence", baseline="earlier", labeler="judge")
+    (warning,) = rule_findings([watching], Settings(labeler="local"))
+    assert (warning.rule, warning.level) == ("judged", "warning")
+    assert rule_findings([watching], Settings(labeler="cascade")) == []
+
+
+def test_a_target_beside_a_judge_is_for_the_judges_number() -> None:
+    (warning,) = rule_findings([rule("trace.adherence")], Settings(labeler="cascade"))
+    assert 'labeler = "judge"' in warning.message
+    by_judge = rule("trace.adherence").model_copy(update={"labeler": "judge"})
+    assert rule_findings([by_judge], Settings(labeler="cascade")) == []
+    assert rule_findings([rule("trace.adherence")], Settings(labeler="local")) == []
+    assert rule_findings([rule("trace.context_utilization")], Settings(labeler="cascade")) == []
