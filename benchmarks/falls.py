@@ -124,6 +124,8 @@ def report(sets: Sequence[LabeledSet], runs: int, each: int) -> Iterator[str]:
         f"{runs} runs of each judge, {each} of each of {len(sets)} sets on local scores: a share of runs has a standard"
         f" error of at most {0.5 / runs**0.5:.1%} and {0.5 / (each * len(sets)) ** 0.5:.1%}. Below the"
         f" first row the local labeler's rules count, too. Dollars are those of {PRICED[0]} for these texts."
+        " A fault after which an answer may be as well supported as before moves no verdict: its row is that of the "
+        "local labeler."
     )
     yield f"## Answers that are no longer supported: share found within {horizons} answers"
     rows = [["local labeler alone", *map(shares, local[NATURAL]), f"{quiet[0]:.1f}", "0.00"]]
