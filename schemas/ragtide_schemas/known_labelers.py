@@ -66,6 +66,7 @@ def certain_band(
         labeler: its name.
         numbers: lower end of the interval, mean, and upper end.
 
+    >>> from ragtide_schemas import METRICS
     >>> adherence = METRICS["trace.adherence"]
     >>> [certain_band(adherence, "gold", ends) for ends in ((0.96, 0.97, 0.98), (0.5, 0.97, 1.0))]
     ['excellent', None]

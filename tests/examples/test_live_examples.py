@@ -62,7 +62,11 @@ def test_the_application_shows_intervals_and_an_alert_which_comes_as_a_message(
             assert done.returncode == 0, done.stderr
             wait_until(lambda: team.messages and chat.messages)
     assert (team.refusals, chat.refusals) == ([], [])
-    assert re.search(r"^(retrieval\.match|trace\.context_relevance) of tea-shop fell from", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^(retrieval\.match|trace\.context_utilization|feedback\.positive) of tea-shop fell from",
+        done.stdout,
+        re.MULTILINE,
+    )
     rows = re.findall(r"^(\S+) +([\d.]+) \(([\d.]+) to ([\d.]+)\), (\d+) answers$", done.stdout, re.MULTILINE)
     assert {"trace.adherence", "retrieval.match"} <= {metric for metric, *_ in rows}
     for metric, *numbers in rows:

@@ -188,5 +188,5 @@ def test_the_rule_of_a_moved_metric_has_the_level_before_as_its_baseline(
     file = tmp_path / "ragtide.toml"
     file.write_text(panel_of(30, state="moved", move=move).rule, encoding="utf-8")
     monkeypatch.setenv("RAGTIDE_CONFIG", str(file))
-    (rule,) = [rule for rule in load_settings().alerts if rule.baseline is not None]
+    (rule,) = [rule for rule in load_settings().alerts if rule.given_baseline is not None]
     assert (rule.pipeline, rule.metric, rule.baseline) == ("shop", "trace.adherence", 0.95)
