@@ -23,15 +23,15 @@ class SeenFall:
 
     @property
     def within(self) -> str:
-        """The time, or else the number of answers, in words.
+        """The time, or else the number of answers to two digits, in words.
 
         >>> SeenFall(0.2, 90.0, 1.5).within, SeenFall(0.2, 1234.5, None).within, SeenFall(0.2, None, None).within
-        ('within 90 minutes', 'within 1,234 answers', 'never')
+        ('within 90 minutes', 'within 1,200 answers', 'never')
         """
         if self.answers is None:
             return "never"
         if self.hours is None:
-            return f"within {self.answers:,.0f} answers"
+            return f"within {float(f'{self.answers:.2g}'):,.0f} answers"
         for unit, hours in (("days", DAY_HOURS), ("hours", 1)):
             if self.hours >= 2 * hours:
                 return f"within {self.hours / hours:,.0f} {unit}"
