@@ -8,12 +8,15 @@ from types import MappingProxyType
 from typing import Final
 
 from .limits import DOCUMENTS_MAX
-from .metrics import Bands, Direction, Kind, MetricDefinition, Pattern
+from .metrics import Bands, DefaultRule, Direction, Kind, MetricDefinition, Pattern
 
 _RAGBENCH: Final = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
 _RAGCHECKER: Final = "Ru et al., RAGChecker (arXiv:2408.08067), section 3"
 _CAPSTONE: Final = "CapStoneRAG10"
 _SENTENCE_BERT: Final = "Reimers and Gurevych, Sentence-BERT (arXiv:1908.10084)"
+
+CHANGE_OF_HOURS: Final = 0.05
+"""Change of a number about the words of questions and documents that other questions at night explain."""
 
 _SENTENCES: Final = ("document sentences",)
 _RESPONSE: Final = ("response sentences",)
@@ -31,14 +34,12 @@ def _trace(
     does_not_tell: str,
     related: tuple[str, ...],
     source: str = _RAGBENCH,
-    default_rule: str | None = None,
-    default_rule_labeler: str | None = None,
+    default_rule: DefaultRule | None = None,
     of_context: bool = False,
 ) -> MetricDefinition:
     return MetricDefinition(
         f"trace.{name}", 0.0, 1.0, Direction.HIGHER, Kind.ALGEBRAIC, meaning, source, definition, needs, bands,
-        does_not_tell=does_not_tell, related=related, default_rule=default_rule,
-        default_rule_labeler=default_rule_labeler, from_labels=True,
+        does_not_tell=does_not_tell, related=related, default_rule=default_rule, from_labels=True,
         of_context=of_context,
     )  # fmt: skip
 
@@ -53,8 +54,7 @@ TRACE: Final = (
         does_not_tell="Whether the documents hold all that the answer needs: a single relevant sentence scores 1, and "
         "more documents lower it.",
         related=("retrieval.match", "trace.context_utilization", "ragchecker.claim_recall", "retrieval.empty"),
-        default_rule="relevance-drift",
-        default_rule_labeler="!local",
+        default_rule=DefaultRule("relevance-drift", "!local"),
         of_context=True,
     ),
     _trace(
@@ -65,7 +65,7 @@ TRACE: Final = (
         Bands(0.1, 0.25, 0.5),
         does_not_tell="Whether the response is correct; a short response from long documents scores low.",
         related=("trace.context_relevance", "trace.completeness"),
-        default_rule="utilization-drift",
+        default_rule=DefaultRule("utilization-drift", min_effect=CHANGE_OF_HOURS),
         of_context=True,
     ),
     _trace(
@@ -85,8 +85,7 @@ TRACE: Final = (
         Bands(0.7, 0.8, 0.9),
         does_not_tell="Whether the response is correct or complete: a copy of the documents scores high.",
         related=("trace.supported_fraction", "ragchecker.faithfulness", "response.empty"),
-        default_rule="adherence-drift",
-        default_rule_labeler="!local",
+        default_rule=DefaultRule("adherence-drift", "!local"),
     ),
     _trace(
         "supported_fraction",
@@ -350,7 +349,7 @@ MATCH: Final = MetricDefinition(
     needs=("question words", "documents"),
     does_not_tell="Whether the documents answer the question, or say the same in other words. More documents lower it.",
     related=("trace.context_relevance", "retrieval.empty", "similarity.match"),
-    default_rule="match-drift",
+    default_rule=DefaultRule("match-drift", min_effect=CHANGE_OF_HOURS),
     # In twenty data sets its mean was 0.22 to 0.61, and 0.01 to 0.11 with documents of other questions
     # (benchmarks/measured/broken_language.md).
     diagnosis_bands=Bands(0.1, 0.2, 0.5),
@@ -384,7 +383,7 @@ def _outcome(
         bands=Bands(0.2, 0.1, 0.02),
         does_not_tell=does_not_tell,
         related=related,
-        default_rule=default_rule,
+        default_rule=DefaultRule(default_rule),
         patterns=(poor,),
     )
 
@@ -580,7 +579,7 @@ POSITIVE_FEEDBACK: Final = MetricDefinition(
     needs=("feedback",),
     does_not_tell="What people without feedback think: unhappy people rate more often.",
     related=("trace.adherence", "response.empty"),
-    default_rule="thumbs-drift",
+    default_rule=DefaultRule("thumbs-drift"),
 )
 
 FROM_PEOPLE: Final = (POSITIVE_FEEDBACK,)

@@ -68,6 +68,17 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultRule:
+    """The drift rule on a metric that is in force by default: each value is compared with all before it."""
+
+    name: str
+    labeler: str | None = None
+    """Labelers whose scores it watches, as a rule states them (`!local`); None for all."""
+    min_effect: float = 0.02
+    """Largest change of the mean that does not matter, such as that of the hours of a day."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetricDefinition:
     """One metric: its qualified name, range, direction, kind, meaning, source, formula, needs, bands and edges."""
 
@@ -89,10 +100,8 @@ class MetricDefinition:
     """The conclusion that readers often draw from the metric, and that it does not support."""
     related: tuple[str, ...] = ()
     """Names of metrics to read beside it."""
-    default_rule: str | None = None
-    """Name of the rule in force by default, which detects a change for the worse from all values before."""
-    default_rule_labeler: str | None = None
-    """Labelers whose scores this rule watches, as a rule states them (`!local`); None for all."""
+    default_rule: DefaultRule | None = None
+    """The rule in force by default, which detects a change for the worse."""
     diagnosis_bands: Bands | None = None
     """Bands in diagnoses only, of a metric whose level depends on the documents."""
     patterns: tuple[Pattern, ...] = ()

@@ -591,6 +591,7 @@ def _would_see(means: Sequence[MetricMean], choice: Choice, around: Circumstance
         rate=rate,
         an_hour=around.traffic.get(mean.key.pipeline),
         run_length=min((rule.run_length for rule in rules if rule.run_length), default=None),
+        min_effect=min((rule.min_effect / width for rule in rules), default=None),
         ruled=bool(rules),
         awaited=None if choice.awaited is None else choice.awaited.key.labeler,
     )

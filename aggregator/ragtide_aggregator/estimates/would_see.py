@@ -50,6 +50,8 @@ class Watched(NamedTuple):
     """Answers an hour, of which `rate` have a value; 0 if none come, None if it is not known."""
     run_length: float | None = None
     """Mean number of values between false alarms of the rule; None for that of the default rules."""
+    min_effect: float | None = None
+    """Largest change of the mean that does not matter to the rule, in the unit of the mean; None without a rule."""
     ruled: bool = True
     """Whether a rule watches them."""
     awaited: str | None = None
@@ -117,7 +119,8 @@ def _made(slopes: dict[str, Slope], watched: Watched) -> str:
 
 
 def _answers(watched: Watched, slope: float) -> str | None:
-    given = {} if watched.run_length is None else {"run_length": watched.run_length}
+    stated = {"run_length": watched.run_length, "min_effect": watched.min_effect}
+    given = {name: value for name, value in stated.items() if value is not None}
     mean, deviation = watched.mean, watched.deviation
     if deviation is not None and deviation**2 >= YES_OR_NO * mean * (1 - mean):
         deviation = None

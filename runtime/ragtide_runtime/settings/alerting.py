@@ -11,11 +11,12 @@ from ragtide_schemas.base import Name
 
 DEFAULT_RULES = tuple(
     AlertRule(
-        name=metric.default_rule,
+        name=metric.default_rule.name,
         kind="drift",
         metric=metric.name,
         baseline="earlier",
-        labeler=metric.default_rule_labeler,
+        labeler=metric.default_rule.labeler,
+        min_effect=metric.default_rule.min_effect,
     )
     for metric in METRICS.values()
     if metric.default_rule is not None

@@ -10,7 +10,7 @@ from math import inf, log
 from typing import Final
 
 MIN_EFFECT: Final = 0.02
-"""Largest change of a mean that does not matter to a default rule, as a part of the range."""
+"""Largest change of a mean that does not matter to a rule unless it states one, as a part of the range."""
 
 GROWTH_MAX: Final = 0.55
 """The most that one value adds to the logarithm of the evidence, where values hardly spread: ranks say no more."""
@@ -33,6 +33,7 @@ def answers_to_find(
     slope: float = 1.0,
     rate: float = 1.0,
     run_length: float = 10_000.0,
+    min_effect: float = MIN_EFFECT,
 ) -> float:
     """Return the median number of answers of the traffic until a rule finds a fall.
 
@@ -45,6 +46,7 @@ def answers_to_find(
         slope: change of the mean of the scores per unit of the fall, such as 0.6.
         rate: share of the answers that are scored, in (0, 1].
         run_length: of the rule, in scored answers, above 1.
+        min_effect: largest change of the mean that does not matter to the rule, scaled to [0, 1].
 
     Returns:
         At least 1 / rate; infinity if the rule does not count so small a change of the scores.
@@ -53,11 +55,11 @@ def answers_to_find(
     (16, inf)
     """
     moved = min(fall * slope, mean)
-    if moved <= MIN_EFFECT or rate <= 0:
+    if moved <= min_effect or rate <= 0:
         return inf
-    counted = moved - MIN_EFFECT / 2
+    counted = moved - min_effect / 2
     if sd is None:
-        before, after = min(mean - MIN_EFFECT / 2, 1 - LEAST_SHARE), mean - moved
+        before, after = min(mean - min_effect / 2, 1 - LEAST_SHARE), mean - moved
         growth = _divergence(after, before)
     else:
         growth = min(counted**2 / (2 * max(sd, 1e-9) ** 2), GROWTH_MAX)
@@ -78,6 +80,7 @@ def smallest_fall(
     slope: float = 1.0,
     rate: float = 1.0,
     run_length: float = 10_000.0,
+    min_effect: float = MIN_EFFECT,
 ) -> float | None:
     """Return the smallest fall that a rule finds within so many answers of the traffic, in the middle.
 
@@ -93,7 +96,9 @@ def smallest_fall(
     """
 
     def needed(fall: float) -> float:
-        return answers_to_find(fall, mean=mean, sd=sd, slope=slope, rate=rate, run_length=run_length)
+        return answers_to_find(
+            fall, mean=mean, sd=sd, slope=slope, rate=rate, run_length=run_length, min_effect=min_effect
+        )
 
     if slope <= 0:
         return None
