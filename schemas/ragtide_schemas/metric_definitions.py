@@ -15,7 +15,7 @@ _RAGCHECKER: Final = "Ru et al., RAGChecker (arXiv:2408.08067), section 3"
 _CAPSTONE: Final = "CapStoneRAG10"
 _SENTENCE_BERT: Final = "Reimers and Gurevych, Sentence-BERT (arXiv:1908.10084)"
 
-CHANGE_OF_HOURS: Final = 0.05
+CHANGE_OF_HOURS: Final = 0.03
 """Change of a number about the words of questions and documents that other questions at night explain."""
 
 _SENTENCES: Final = ("document sentences",)
