@@ -48,6 +48,9 @@ MOST_SHARES: Final = 5
 LEAST_OF_PACE: Final = 10
 """Answers since a change that show the pace of answers."""
 
+SHORTEST_PACE: Final = timedelta(minutes=1)
+"""Time since a change that shows it."""
+
 MOST_DIAGNOSES: Final = 3
 """Most diagnoses that are named."""
 
@@ -611,7 +614,7 @@ def _at_pace(alert: Alert) -> str:
     if alert.status == "resolved" or alert.began_at is None or not alert.observed_n or alert.run_length is None:
         return ""
     lasted = alert.fired_at - alert.began_at
-    if alert.observed_n < LEAST_OF_PACE or not lasted:
+    if alert.observed_n < LEAST_OF_PACE or lasted < SHORTEST_PACE:
         return ""
     try:
         return f" ({length(lasted * (alert.run_length / alert.observed_n))} at the pace since the change)"

@@ -109,6 +109,22 @@ def test_a_change_that_does_not_matter_does_not_fire() -> None:
     assert alert.rule == "finer"
 
 
+def test_a_number_that_hardly_spreads_may_fall_a_little_and_not_much() -> None:
+    def scored(mean: float, n: int, seed: int) -> list[float]:
+        drawn = np.random.default_rng(seed).normal(mean, 0.004, n)
+        return [float(score) for score in np.clip(drawn, 0.0, 1.0)]
+
+    def alerts_after(mean: float) -> list[Alert]:
+        scores = [*scored(0.98, 300, 1), *scored(mean, 600, 2)]
+        return alerts_of([event(20 * number, {METRIC: score}) for number, score in enumerate(scores)], rule())
+
+    assert alerts_after(0.97) == []
+    (alert,) = alerts_after(0.5)
+    assert alert.observed_n is not None
+    assert alert.observed_n < 30
+    assert alert.observed == pytest.approx(0.5, abs=0.05)
+
+
 def test_day_and_night_do_not_fire_the_default_rule_on_match() -> None:
     rng, a_day, match = np.random.default_rng(11), 3_000, "retrieval.match"
     means = 0.5 + 0.03 * np.sin(2 * np.pi * np.arange(6 * a_day) / a_day)

@@ -158,6 +158,10 @@ class RuleBaseline(Protocol):
         """Learn the values of a batch that detectors took, up to a position; all of them unless given."""
         return
 
+    def confirms(self, alarm: Alarm) -> bool:
+        """Return whether an alarm is of a change that matters; the values up to it are learned."""
+        return True
+
     def fired(self, alarm: Alarm) -> None:
         """Take note of an alarm that fires an alert; the values up to it are learned."""
         return

@@ -128,11 +128,18 @@ class EarlierBaseline(RuleBaseline):
                 low, high = (limit, high) if detector.movement == "fall" else (low, limit)
         return low, high
 
-    def fired(self, alarm: Alarm) -> None:
-        """Take what was normal before an alert that fires: the mean of the values before the change."""
+    def _before(self, alarm: Alarm) -> tuple[float, int]:
         n = max(self.n - alarm.change_n, 1)
         mean = (self.total - alarm.change_n * alarm.change_mean) / n
-        self.before, self.since = (min(max(mean, 0.0), 1.0), n), alarm.change_mean
+        return min(max(mean, 0.0), 1.0), n
+
+    def confirms(self, alarm: Alarm) -> bool:
+        """Return whether the means before and since the change are further apart than what does not matter."""
+        return abs(self._before(alarm)[0] - alarm.change_mean) > self._step
+
+    def fired(self, alarm: Alarm) -> None:
+        """Take what was normal before an alert that fires: the mean of the values before the change."""
+        self.before, self.since = self._before(alarm), alarm.change_mean
 
     @property
     def _normal(self) -> tuple[float, int]:

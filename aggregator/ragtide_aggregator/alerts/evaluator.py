@@ -330,8 +330,10 @@ class RuleEvaluator:
                 until[self._detectors_of[state]] = position
             self._remember(batch, done, until, slice(start, stop))
             for state, (position, index, alarm) in first.items():
-                turns.setdefault(state, []).append(position)
-                raised.append(self._alarmed(batch, position, index, alarm))
+                alert = self._alarmed(batch, position, index, alarm)
+                if alert is not None:
+                    turns.setdefault(state, []).append(position)
+                    raised.append(alert)
             done = np.maximum(done, until)
             at_once = 2 * at_once if not (self.level.is_joint and first) else VALUES_AFTER_ALARM
             # Only rules that alarmed have values left before the end, or all rules with a joint level.
@@ -465,14 +467,17 @@ class RuleEvaluator:
                     for contributor in batch.remembered(mine, *baseline.beyond(detectors, mine)):
                         contributors.add(contributor)
 
-    def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised:
+    def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised | None:
         state, number = self._detectors[detector]
         row = int(batch.rows[position])
         event = batch.source.event(int(batch.event_of[position]))
-        self.level.count(int(self._numbers.share[detector] > 0))
+        shares = int(self._numbers.share[detector] > 0)
         at = Place(int(batch.numbers[position]), int(batch.hours[position]), position)
         rate = self.level.rate if state.rule.run_length is None else None
         alert = state.alarmed(state.detectors[number], alarm, at, event, rate=rate)
+        if alert is None:
+            return None
+        self.level.count(shares)
         self._changed(row, state)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 

@@ -422,8 +422,8 @@ class RuleState:
         event: MetricEvent,
         *,
         rate: float | None = None,
-    ) -> Alert:
-        """Return the alert that fires or resolves because of an alarm.
+    ) -> Alert | None:
+        """Return the alert that fires or resolves because of an alarm; None if the change does not matter.
 
         Args:
             detector: the detector that alarmed.
@@ -435,6 +435,8 @@ class RuleState:
         for baseline in (self.baseline, *(first.baseline for first in self.beginnings)):
             baseline.settle(at.position + 1)
         if self._fired is None:
+            if not self.baseline_of(detector).confirms(alarm):
+                return None
             self.baseline_of(detector).fired(alarm)
         contributors = self.beginning(detector.first).contributors if detector.first else self.contributors
         decision = Decision(

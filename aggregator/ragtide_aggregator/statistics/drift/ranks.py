@@ -34,6 +34,10 @@ LEAST: Final = 30
 WAITING: Final = 256
 """Most values that wait before later values are compared with them; of fewer than three times as many, a third do."""
 
+MOST_MOVED: Final = 0.1
+"""Most by which a mean rank may be lower before it counts. Values that hardly spread have the lowest ranks after any
+fall: how large it is, ranks do not say, and who is told of an alarm must look at the means."""
+
 Bins = NDArray[np.int64]
 
 
@@ -101,7 +105,7 @@ class EarlierValues:
                 before._add(values[number - 1])
             largest = before._rank(before._highest if falls else before._lowest, falls=falls)
             ranks.append(min(before._rank(value, falls=falls) / largest, 1.0))
-            limits.append(exp(-2 * step * before._slope) / (2 * largest))
+            limits.append(exp(-2 * min(step * before._slope, MOST_MOVED)) / (2 * largest))
         scaled, limit = np.array(ranks), np.array(limits)
         return Ranked(scaled, limit) if falls else Ranked(1 - scaled, 1 - limit)
 
