@@ -471,13 +471,12 @@ class RuleEvaluator:
         state, number = self._detectors[detector]
         row = int(batch.rows[position])
         event = batch.source.event(int(batch.event_of[position]))
-        shares = int(self._numbers.share[detector] > 0)
         at = Place(int(batch.numbers[position]), int(batch.hours[position]), position)
         rate = self.level.rate if state.rule.run_length is None else None
         alert = state.alarmed(state.detectors[number], alarm, at, event, rate=rate)
         if alert is None:
             return None
-        self.level.count(shares)
+        self.level.count(int(self._numbers.share[detector] > 0))
         self._changed(row, state)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 

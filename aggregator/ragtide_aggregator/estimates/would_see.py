@@ -9,6 +9,7 @@ from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 from ragtide_schemas.slopes import UNSUPPORTED, Slope, SlopesByMetric, misses_claims
 
 from ..statistics.drift.power import answers_to_find
+from ..statistics.drift.sights import lasting
 
 FALL: Final = 0.2
 """The true fall of which the sentence speaks: one answer in five."""
@@ -20,14 +21,14 @@ YES_OR_NO: Final = 0.95
 """Values whose variance is this part of the largest possible one are 0 or 1."""
 
 NEXT_STEP: Final = "ragtide judge setup"
-"""What adds a judge of a sample."""
+"""The command that sets up a judge of a sample."""
 
 _BY_LABELS: Final = {
     UNSUPPORTED: "the share of supported answers",
     "irrelevant documents": "the share of relevant sentences",
     "unused documents": "the share of used sentences",
 }
-# What falls, by the failure of which labels speak.
+"""The share that falls, by the failure in the labels."""
 
 _MADE: Final = {
     "wrong answer": "wrong answers",
@@ -137,16 +138,3 @@ def _answers(watched: Watched, slope: float) -> str | None:
 def _rounded(number: float) -> int:
     size = int(10 ** max(floor(log10(max(number, 1))) - 1, 0))
     return ceil(number / size) * size
-
-
-def lasting(hours: float) -> str:
-    """Return a length of time in the largest unit that has two of it.
-
-    >>> lasting(0.5), lasting(6.2), lasting(60), lasting(0.001)
-    ('30 minutes', '6 hours', '2 days', '1 minute')
-    """
-    for unit, size in (("days", 24.0), ("hours", 1.0)):
-        if hours >= 2 * size:
-            return f"{hours / size:,.0f} {unit}"
-    minutes = max(round(hours * 60), 1)
-    return f"{minutes} minute{'' if minutes == 1 else 's'}"

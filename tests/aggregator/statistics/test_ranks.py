@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
-from ragtide_aggregator.statistics.drift.power import answers_to_find, smallest_fall
+from ragtide_aggregator.statistics.drift.power import answers_to_find
 from ragtide_aggregator.statistics.drift.ranks import BINS, LEAST, WAITING, EarlierValues, bins_of
 from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_schemas import Movement
@@ -114,8 +114,3 @@ def test_the_delay_is_near_the_limit_and_as_stated(before: float, after: float) 
 
 def test_what_is_never_found_is_said_so() -> None:
     assert answers_to_find(0.2, mean=0.9, slope=0.05) == np.inf
-    assert smallest_fall(10_000, mean=0.9, slope=0.02) is None
-    assert smallest_fall(3, mean=0.9, rate=0.1) is None
-    fall = smallest_fall(2_000, mean=0.9, rate=0.05, slope=0.6)
-    assert fall is not None
-    assert answers_to_find(fall, mean=0.9, rate=0.05, slope=0.6) == pytest.approx(2_000)

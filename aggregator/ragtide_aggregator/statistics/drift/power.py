@@ -1,4 +1,4 @@
-"""How large a fall the rules with the baseline `earlier` find, and within how many answers. Pure.
+"""Within how many answers the rules with the baseline `earlier` find a fall. Pure.
 
 The evidence of a rule grows with each scored answer by the divergence of the scores after the fall from those before,
 and it fires at the logarithm of its run length: no rule with this run length can be sooner than their quotient (Lorden
@@ -20,9 +20,6 @@ HEAD_START: Final = 1.5
 
 LEAST_SHARE: Final = 0.005
 """Least share of bad answers that is reckoned with: no stretch before a fall shows that there are none."""
-
-STEPS: Final = 40
-"""Halvings of an interval of falls."""
 
 
 def answers_to_find(
@@ -70,42 +67,3 @@ def _divergence(after: float, before: float) -> float:
     """Return the Kullback-Leibler divergence of two shares."""
     parts = ((after, before), (1 - after, 1 - before))
     return sum(share * log(share / base) for share, base in parts if share > 0)
-
-
-def smallest_fall(
-    answers: float,
-    *,
-    mean: float,
-    sd: float | None = None,
-    slope: float = 1.0,
-    rate: float = 1.0,
-    run_length: float = 10_000.0,
-    min_effect: float = MIN_EFFECT,
-) -> float | None:
-    """Return the smallest fall that a rule finds within so many answers of the traffic, in the middle.
-
-    Args: those of `answers_to_find`, and:
-        answers: of the traffic after the fall.
-
-    Returns:
-        The fall of the share of good answers, in (0, 1]; None if not even the largest possible one is found.
-
-    >>> fall = smallest_fall(500, mean=0.9, rate=0.1)
-    >>> round(answers_to_find(fall, mean=0.9, rate=0.1))
-    500
-    """
-
-    def needed(fall: float) -> float:
-        return answers_to_find(
-            fall, mean=mean, sd=sd, slope=slope, rate=rate, run_length=run_length, min_effect=min_effect
-        )
-
-    if slope <= 0:
-        return None
-    low, high = 0.0, min(1.0, mean / slope)
-    if needed(high) > answers:
-        return None
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if needed(middle) <= answers else (middle, high)
-    return high

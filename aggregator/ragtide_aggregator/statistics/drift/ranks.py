@@ -35,8 +35,8 @@ WAITING: Final = 256
 """Most values that wait before later values are compared with them; of fewer than three times as many, a third do."""
 
 MOST_MOVED: Final = 0.1
-"""Most by which a mean rank may be lower before it counts. Values that hardly spread have the lowest ranks after any
-fall: how large it is, ranks do not say, and who is told of an alarm must look at the means."""
+"""Most by which the mean rank may be lower before it counts. After any fall of values that hardly spread all ranks are
+the lowest, so ranks do not say how large it is: a rule compares the means, too, before an alert fires."""
 
 Bins = NDArray[np.int64]
 

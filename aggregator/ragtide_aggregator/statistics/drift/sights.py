@@ -10,6 +10,19 @@ from .power import answers_to_find
 DAY_HOURS: Final = 24
 
 
+def lasting(hours: float) -> str:
+    """Return a length of time in the largest unit that has two of it.
+
+    >>> lasting(0.5), lasting(6.2), lasting(60), lasting(0.001)
+    ('30 minutes', '6 hours', '2 days', '1 minute')
+    """
+    for unit, size in (("days", 24.0), ("hours", 1.0)):
+        if hours >= 2 * size:
+            return f"{hours / size:,.0f} {unit}"
+    minutes = max(round(hours * 60), 1)
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class SeenFall:
     """How soon a drift rule finds a fall of the true mean."""
@@ -32,10 +45,7 @@ class SeenFall:
             return "never"
         if self.hours is None:
             return f"within {float(f'{self.answers:.2g}'):,.0f} answers"
-        for unit, hours in (("days", DAY_HOURS), ("hours", 1)):
-            if self.hours >= 2 * hours:
-                return f"within {self.hours / hours:,.0f} {unit}"
-        return f"within {max(60 * self.hours, 1):.0f} minutes"
+        return f"within {lasting(self.hours)}"
 
 
 @dataclass(frozen=True, slots=True)
