@@ -20,16 +20,21 @@ def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTIDE_JUDGE_MODEL", "gpt-5-mini")
 
 
+async def spend(redis: Any) -> None:
+    """Count a call of five dollars."""
+    one = CallCounts()
+    one.answered(0.2)
+    one.spent(5.0, 800, 90, model="another-model", purpose="live")
+    await run_script(redis, count_calls(STREAMS, "judge", one, at=utc_now(), process="b", batch=1))
+
+
 async def test_dollars_change_while_it_is_open(async_redis: Any, screen: Screen) -> None:
     await fill(async_redis)
     page = await screen.open("/judge")
     await expect(page.get_by_text("answered 240, timeout 24")).to_be_visible()
     await page.locator("#hours-judge summary").click()
     await expect(page.locator("#hours-judge tbody tr")).to_have_count(48)
-    one = CallCounts()
-    one.answered(0.2)
-    one.spent(5.0, 800, 90, model="another-model", purpose="live")
-    await run_script(async_redis, count_calls(STREAMS, "judge", one, at=utc_now(), process="b", batch=1))
+    await spend(async_redis)
     await expect(page.get_by_text("another-model $5.00")).to_be_visible()
     await expect(page.locator("#hours-judge[open]")).to_have_count(1)
     await screen.ran_no_foreign_script()
@@ -50,6 +55,8 @@ async def test_a_bar_tells_its_hour_in_the_time_zone_of_the_viewer(
         await expect(output).to_have_text(re.compile(r":30.*: \$0\.11"))
         first = page.locator("#hours-judge tbody th").first
         assert ":30" in (await first.text_content() or "")
+        await spend(async_redis)
+        await expect(output).to_have_text(re.compile(r":30.*: \$5\.11"))  # the pointer rests on the new chart
         await page.mouse.move(0, 0)
         await expect(output).to_have_text("")
 

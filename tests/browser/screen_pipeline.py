@@ -113,8 +113,14 @@ async def test_numbers_change_while_the_screen_is_open(async_redis: Any, screen:
     page = await screen.open("/p/shop")
     value = page.locator(".metric .value").first
     before = await value.text_content()
+    reading = page.locator("#chart-1 .at")
+    await page.locator(".chart .u-over").first.hover(position={"x": 350, "y": 60})
+    await expect(reading).to_contain_text("· n ")
+    read = await reading.text_content()
     await owner.commit(*traffic(first=1000, mean=0.2))
     await expect(value).not_to_have_text(before or "")
+    await expect(reading).not_to_have_text(read or "")  # the pointer rests on the new chart
+    await expect(reading).to_contain_text("· n ")
 
 
 async def test_pipelines_are_compared_with_a_form(async_redis: Any, screen: Screen) -> None:

@@ -199,9 +199,12 @@ function draw(chart) {
       ],
     },
   };
+  const pointer = drawn.get(region.id)?.cursor;
   drawn.get(region.id)?.destroy();
   chart.replaceChildren();
-  drawn.set(region.id, new uPlot(options, data, chart));
+  const plot = new uPlot(options, data, chart);
+  if (pointer?.left >= 0) plot.setCursor({ left: pointer.left, top: pointer.top }); // it may rest there
+  drawn.set(region.id, plot);
 }
 
 const SECONDS = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

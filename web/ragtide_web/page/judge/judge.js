@@ -1,14 +1,22 @@
 // Shows the time and the dollars of the bar under the pointer, from the table beneath the chart.
 // @ts-check
 
+/** Where the pointer is; an update replaces the charts beneath a pointer that rests. */
+let pointer = { x: -1, y: -1 };
+
 document.addEventListener("pointermove", (event) => {
-  const target = event.target instanceof Element ? event.target : null;
-  const chart = target?.closest("figure.spend > svg");
+  pointer = { x: event.clientX, y: event.clientY };
+  show();
+});
+document.addEventListener("ragtide:replaced", show);
+
+function show() {
+  const chart = document.elementFromPoint(pointer.x, pointer.y)?.closest("figure.spend > svg");
   for (const one of document.querySelectorAll("figure.spend output")) {
     const figure = /** @type {Element} */ (one.closest("figure"));
-    one.textContent = chart?.parentElement === figure ? text(figure, event.clientX) : "";
+    one.textContent = chart?.parentElement === figure ? text(figure, pointer.x) : "";
   }
-});
+}
 
 /** @param {Element} figure @param {number} x @returns {string} */
 function text(figure, x) {
