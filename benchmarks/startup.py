@@ -1,4 +1,4 @@
-"""How long each command takes to its help, a few commands to the end of a short real run, and a worker until it reads.
+"""How long each command takes to its help or to the end of a short run, and each role until it is ready.
 
     python benchmarks/startup.py [--rounds 5]
 
@@ -10,13 +10,17 @@ the Redis of the real runs is started before, and it is empty. Every module has 
 import argparse
 import os
 import resource
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
+from urllib.request import urlopen
 
 import psutil
 from redis import Redis
@@ -34,14 +38,17 @@ PYTHON: Final = {
     "import redis.asyncio": "import redis.asyncio",
     "import numpy": "import numpy",
     "import scipy.special": "import scipy.special",
+    "import redis.asyncio, pydantic.main, asyncio": "import redis.asyncio, pydantic.main, asyncio",
     "import ragtide": "import ragtide",
+    "InteractionProducer()": "import ragtide; ragtide.InteractionProducer('redis://localhost:6379')",
 }
 """Programs that show which part of a start is whose."""
 
 READING: Final = ("estimates", "alerts", "items", "watch --once", "workspaces", "explain", "dead-letters", "doctor")
 """Commands that only read."""
 
-WORKER: Final = "ragtide worker"
+REFUSED: Final = ("--partitions", "0", "estimates")
+"""A command with a setting that is refused: exit code 1."""
 
 LIMIT_S: Final = 0.5
 
@@ -53,12 +60,20 @@ class Cost(NamedTuple):
     cpu_s: float
 
 
+class RoleCost(NamedTuple):
+    """Seconds of a role until it is ready, and the megabytes (10^6 bytes, resident) that it then has."""
+
+    wall_s: float
+    cpu_s: float
+    memory_mb: float
+
+
 def cost_of(command: list[str], environment: dict[str, str]) -> Cost:
     """Run a command, and return the time that it took."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     wall_s, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
+    if done.returncode != (command[-len(REFUSED) :] == [*REFUSED]):
         sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
     return Cost(wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
@@ -77,28 +92,63 @@ def measure(commands: dict[str, list[str]], rounds: int, environment: dict[str, 
     }
 
 
-def worker_cost(environment: dict[str, str], url: str) -> Cost:
-    """Start a worker with the local labeler, and return the time that it took until it read the stream."""
-    command = [sys.executable, "-m", "ragtide", "worker", "--processes", "1"]
-    with Redis.from_url(url) as redis:
+def role_costs(rounds: int, environment: dict[str, str], url: str) -> dict[str, RoleCost]:
+    """Return the medians of each role's start, after a round that only writes bytecode; the roles take turns."""
+    costs: dict[str, list[RoleCost]] = {name: [] for name in ROLES}
+    for number in range(rounds + 1):
+        for name in ROLES:
+            cost = role_cost(name, environment, url)
+            if number:
+                costs[name].append(cost)
+    return {name: RoleCost(*(median(column) for column in zip(*all_, strict=True))) for name, all_ in costs.items()}
+
+
+def role_cost(role: str, environment: dict[str, str], url: str) -> RoleCost:
+    """Start a role in one process, and return what it cost until it was ready."""
+    command = [sys.executable, "-m", "ragtide", *role.split()]
+    with Redis.from_url(url) as redis, socket.create_server(("127.0.0.1", 0)) as free:
         redis.flushall()
+        port = free.getsockname()[1]
+        free.close()
         began = time.perf_counter()
-        worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        environment = {**environment, "RAGTIDE_SERVE_PORT": str(port)}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            while not _is_read(redis):
-                if worker.poll() is not None:
-                    sys.exit(f"{' '.join(command)} ended with {worker.returncode}")
+            while not ROLES[role](redis, port):
+                if process.poll() is not None:
+                    sys.exit(f"{' '.join(command)} ended with {process.returncode}")
                 time.sleep(0.01)
-            spent = psutil.Process(worker.pid).cpu_times()
-            return Cost(time.perf_counter() - began, spent.user + spent.system)
+            wall_s, seen = time.perf_counter() - began, psutil.Process(process.pid)
+            spent = seen.cpu_times()
+            return RoleCost(wall_s, spent.user + spent.system, seen.memory_info().rss / 1e6)
         finally:
-            worker.terminate()
-            worker.wait()
+            process.terminate()
+            process.wait()
 
 
-def _is_read(redis: Redis) -> bool:
+def _reads(redis: Redis, _: int) -> bool:
     stream = Streams("ragtide", 0).interactions
     return bool(redis.exists(stream)) and any(group["consumers"] for group in redis.xinfo_groups(stream))
+
+
+def _owns(redis: Redis, _: int) -> bool:
+    return bool(redis.exists(Streams("ragtide", 0).lease))
+
+
+def _answers(_: Redis, port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False
+
+
+ROLES: Final[Mapping[str, Callable[[Redis, int], bool]]] = {
+    "aggregator": _owns,
+    "worker --processes 1": _reads,
+    "serve": _answers,
+}
+"""Each role, and whether it is ready: it owns its partition, reads its stream, or answers on its port."""
 
 
 def print_table(title: str, found: dict[str, Cost], unit: Cost) -> None:
@@ -123,11 +173,11 @@ def main() -> None:
         file.write_bytes(one.encode() + b"\n")
         runs = {f"ragtide {words}": [*ragtide, *words.split()] for words in (*READING, f"score {file.name}")}
         runs[f"ragtide score {file.name}"][-1] = str(file)
+        runs[f"ragtide {' '.join(REFUSED)}"] = [*ragtide, *REFUSED]
         environment = {**os.environ, "RAGTIDE_REDIS_URL": server.url, "PYTHONPYCACHEPREFIX": f"{name}/bytecode"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         found = measure({**python, **helps, **runs}, rounds, environment)
-        workers = [worker_cost(environment, server.url) for _ in range(rounds + 1)][1:]
-        found[WORKER] = Cost(median(cost.wall_s for cost in workers), median(cost.cpu_s for cost in workers))
+        roles = role_costs(rounds, environment, server.url)
     unit = found[UNIT]
     print("# The start of every command\n")
     print(f"Written by `make startup` (`benchmarks/startup.py`): medians of {rounds} rounds.")
@@ -137,7 +187,11 @@ def main() -> None:
     print_table("Python and libraries alone", {name: found[name] for name in python}, unit)
     print_table("To the help", {name: found[name] for name in helps}, unit)
     print_table("To the end of a short run, with an empty Redis", {name: found[name] for name in runs}, unit)
-    print_table("Until it reads, with the local labeler", {WORKER: found[WORKER]}, unit)
+    print("\n## Until a role is ready, with an empty Redis and the local labeler\n")
+    print("| | wall, s | processor, s | in units | memory, MB |\n|---|---|---|---|---|")
+    for name, cost in roles.items():
+        wall_s, cpu_s, memory_mb = cost
+        print(f"| `ragtide {name}` | {wall_s:.2f} | {cpu_s:.2f} | {cpu_s / unit.cpu_s:.1f} | {memory_mb:.0f} |")
 
 
 if __name__ == "__main__":
