@@ -94,6 +94,16 @@ sys.argv = ["ragtide", *sys.argv[1:]]
 runpy.run_module("ragtide", run_name="__main__", alter_sys=True)
 """
 
+SUMMARY = """
+import sys
+from ragtide import score
+
+row = {"question": "q", "documents": ["d"], "response": "r"}
+summary = score([row] * 300, pipeline="p", labeler="local")
+large = {f"scipy.{name}" for name in ("signal", "stats", "optimize", "interpolate")}
+print(f"{summary.estimates[0].n} scored, imported:", *(large & set(sys.modules)))
+"""
+
 WORKER = """
 import sys
 
@@ -197,6 +207,12 @@ def test_a_command_that_reads_no_redis_imports_no_client() -> None:
     imports = "import sys, ragtide.cli.printing.pages, ragtide.cli.printing.laboratory\n"
     done = python(f"{imports}print('imported:', *(set(sys.modules) & {{'redis', 'opentelemetry'}}))")
     assert done.stdout.splitlines() == ["imported:"], done.stderr
+
+
+def test_a_summary_of_many_rows_needs_only_the_special_functions_of_scipy() -> None:
+    """The other packages of SciPy take several times as long to import, and twice the memory."""
+    done = python(SUMMARY)
+    assert done.stdout.splitlines() == ["300 scored, imported:"], done.stderr
 
 
 def test_the_package_alone_imports_no_library() -> None:

@@ -28,7 +28,7 @@ IMPORTED = (
     "ragtide_runtime.telemetry.endpoints",
     "ragtide_runtime.telemetry.span_exporter",
     "ragtide_web.server",
-    "scipy.signal",
+    "scipy.special",
 )
 """Modules that roles and commands import only when they start, or at their first call."""
 

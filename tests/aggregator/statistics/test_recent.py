@@ -25,7 +25,7 @@ def loop(values: list[float]) -> float:
     long=st.sampled_from([RECENT_N // 2 + 1, recent.LONG, 10**9]),
     cut=st.floats(0, 1),
 )
-def test_rounds_and_the_filter_are_the_formula_to_the_bit(
+def test_rounds_and_one_value_after_the_other_are_the_formula_to_the_bit(
     seed: int, sizes: list[int], scale: float, long: int, cut: float
 ) -> None:
     rng = np.random.default_rng(seed)

@@ -8,17 +8,17 @@ from typing import Final
 
 import numpy as np
 
-from ..tables import scipy_functions
 from ..tables.batches import Floats, Grouped, Rows
 
 RECENT_N: Final = 64
 """About the number of values in the recent mean."""
 
 _SHARE: Final = 2 / RECENT_N
+_KEPT: Final = 1 - _SHARE
 _LEARNED: Final = RECENT_N // 2
 
 LONG: Final = 2 * RECENT_N
-"""From this number of values of a row on, a compiled filter is faster than rounds over all rows.
+"""From this number of values of a row on, one value after the other is faster than rounds over all rows.
 
 It must be larger than 32, because the shares of the first 32 values differ.
 """
@@ -36,33 +36,22 @@ def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
     after = recent.copy()
     # The rows with the most values come first.
     long = int(np.searchsorted(-batch.counts, -LONG, side="right"))
-    starts, counts = batch.starts[:long].copy(), batch.counts[:long].copy()
-    for rank in np.flatnonzero(n[starts] < _LEARNED).tolist():
-        start, learned = starts[rank], int(n[starts[rank]])
-        first = _LEARNED - learned
-        last = float(after[rank])
-        for number, value in enumerate(values[start : start + first].tolist(), learned + 1):
-            share = max(1 / number, _SHARE)
-            last = (1 - share) * last + share * value
-        after[rank] = last
-        starts[rank] += first
-        counts[rank] -= first
-    begin = 0
-    while begin < long:
-        # Rows with similar numbers of values go together; shorter rows are padded, and the padding is ignored.
-        end = begin + int(np.searchsorted(-batch.counts[begin:long], -batch.counts[begin] // 2, side="right"))
-        after[begin:end] = _filtered(after[begin:end], values, starts[begin:end], counts[begin:end])
-        begin = end
+    for rank in range(long):
+        start = int(batch.starts[rank])
+        after[rank] = _in_turn(float(after[rank]), values[start : start + batch.counts[rank]], int(n[start]))
     _in_rounds(batch, long, values, n, after)
     return after
 
 
-def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:
-    within = np.arange(int(counts.max()))
-    series = values[np.minimum(starts[:, None] + within, values.size - 1)]
+def _in_turn(last: float, values: Floats, n: int) -> float:
+    first = max(_LEARNED - n, 0)
+    for number, value in enumerate(values[:first].tolist(), n + 1):
+        share = max(1 / number, _SHARE)
+        last = (1 - share) * last + share * value
     # Products with a power of 2 are exact, so the result is the same on processors that do not round them.
-    filtered, _ = scipy_functions.lfilter([_SHARE], [1.0, _SHARE - 1], series, zi=(1 - _SHARE) * last[:, None])
-    return np.asarray(filtered[np.arange(counts.size), counts - 1])
+    for part in (_SHARE * values[first:]).tolist():
+        last = _KEPT * last + part
+    return last
 
 
 def _in_rounds(batch: Grouped, first: int, values: Floats, n: Rows, after: Floats) -> None:

@@ -12,7 +12,6 @@ HOMES: Final = {
     "digamma": "scipy.special",
     "gammainc": "scipy.special",
     "gammaln": "scipy.special",
-    "lfilter": "scipy.signal",
     "ndtri": "scipy.special",
     "stdtrit": "scipy.special",
 }
