@@ -5,10 +5,11 @@ A pattern is a conjunction of good and poor metrics, by their bands. It suggests
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from .metric_definitions import METRICS
-from .metrics import Pattern, Quality
+from .metrics import MetricDefinition, Pattern, Quality
 
 DIAGNOSED_N: Final = 30
 """Fewest values of each mean in a diagnosis: advice from fewer would often be wrong."""
@@ -205,8 +206,13 @@ def band_of(metric: str, value: float) -> str | None:
     >>> band_of("retrieval.match", 0.05), METRICS["retrieval.match"].band(0.05)
     ('poor', None)
     """
+    return _in_diagnoses(metric).band(value)
+
+
+@cache
+def _in_diagnoses(metric: str) -> MetricDefinition:
     definition = METRICS[metric]
-    return replace(definition, bands=definition.diagnosis_bands or definition.bands).band(value)
+    return replace(definition, bands=definition.diagnosis_bands or definition.bands)
 
 
 def _shows(metric: str, value: float, quality: Quality) -> bool:

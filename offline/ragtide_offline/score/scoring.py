@@ -23,6 +23,9 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES
 FAILURES_IN_A_ROW: Final = 20
 """Scoring stops after this number of failed interactions in a row."""
 
+STARTED_TOGETHER: Final = 16
+"""Rows that are prepared before the calls of those before them are sent."""
+
 Label = Callable[[Row], Awaitable[Labeling]]
 """Labels the interaction of a row."""
 
@@ -78,6 +81,8 @@ async def score_rows(
         while True:
             while len(waiting) < at_once and (row := next(iterator, None)) is not None:
                 waiting.append(asyncio.create_task(_score(row, label, labeler, worker)))
+                if len(waiting) % STARTED_TOGETHER == 0:
+                    await asyncio.sleep(0)
             if not waiting:
                 return
             try:

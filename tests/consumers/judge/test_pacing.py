@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
@@ -13,9 +14,14 @@ from tests.support.virtual_time import VirtualTimeLoop
 
 from ragtide import Labeler
 from ragtide.testing import ScriptedJudge
+from ragtide_consumers.labelers.remote.endpoint import Call, Endpoint, EndpointInfo
 from ragtide_consumers.labelers.remote.pacing import AdaptiveLimit, MinuteLimits, TokenBucket
+from ragtide_consumers.labelers.remote.replies import CallFailure
+from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
+from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_runtime.calls.breaker import LONGEST_PAUSE_S, Breaker
 from ragtide_runtime.processes.waiting import Backoff
+from ragtide_runtime.settings.labelers import JudgeSettings
 
 pytestmark = pytest.mark.processes
 
@@ -42,19 +48,81 @@ async def test_never_more_calls_are_in_flight_than_allowed(server: ScriptedJudge
     assert server.most_in_flight == 7
 
 
-async def test_half_of_the_maximum_is_in_flight_at_first_and_all_of_it_a_round_later() -> None:
+async def test_half_of_the_maximum_is_in_flight_at_first_and_all_of_it_after_the_first_answer() -> None:
     limit = AdaptiveLimit(100)
-    in_flight = []
+    answer = asyncio.Event()
 
-    async def call() -> None:
+    async def call(number: int) -> None:
         async with limit.slot():
-            in_flight.append(limit.in_flight)
-            await asyncio.sleep(0)  # the others begin, as far as the limit allows
+            await (answer.wait() if number == 0 else asyncio.Event().wait())
             limit.answered(1.0)
 
-    await asyncio.gather(*(call() for _ in range(200)))
-    assert in_flight[:50] == list(range(1, 51))
-    assert max(in_flight[:150]) == limit.limit == 100
+    calls = [asyncio.create_task(call(number)) for number in range(200)]
+    await asyncio.sleep(0)
+    assert limit.in_flight == limit.limit == 50
+    answer.set()
+    await calls[0]
+    assert limit.in_flight == limit.limit == 100
+    for task in calls:
+        task.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_an_answer_after_a_refusal_allows_no_more_than_the_endpoint_took() -> None:
+    limit = AdaptiveLimit(100)
+    async with AsyncExitStack() as calls:
+        for _ in range(50):
+            await calls.enter_async_context(limit.slot())
+        limit.overloaded(1.0)
+        for _ in range(limit.limit):
+            limit.answered(1.0)
+        assert limit.limit < 49
+
+
+class EventCall(Call[str]):
+    """Takes some steps of the event loop to be sent, and is answered together with all others."""
+
+    errors = ()
+
+    def __init__(self, name: str, events: list[str], answer: asyncio.Event) -> None:
+        self.name, self.events, self.answer = name, events, answer
+
+    async def make(self) -> str:
+        for _ in range(2):
+            await asyncio.sleep(0)
+        self.events.append(f"{self.name} is sent")
+        await self.answer.wait()
+        return self.name
+
+    def failure(self, error: Exception) -> CallFailure:
+        raise error
+
+
+async def test_calls_that_wait_for_a_slot_are_sent_before_replies_that_came_together_are_read() -> None:
+    """Reading a reply takes longer than sending a call, so the endpoint would wait for the reader."""
+    info = EndpointInfo(
+        name="judge",
+        model="m",
+        subject="the judge",
+        secret="",
+        refused=AbsentReason.JUDGE_REFUSED,
+        unusable=AbsentReason.JUDGE_UNUSABLE,
+    )
+    endpoint = Endpoint(info, JudgeSettings(model="m", max_in_flight=4), LabelerTelemetry().judge.of("m"))
+    events: list[str] = []
+    answer = asyncio.Event()
+
+    async def ask(name: str) -> None:
+        await endpoint.call(EventCall(name, events, answer), Counter())
+        events.append(f"{name} is read")
+
+    asked = asyncio.gather(*(ask(name) for name in "abcd"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert events == ["a is sent", "b is sent"]
+    answer.set()
+    await asked
+    assert [event.partition(" ")[2] for event in events] == ["is sent"] * 4 + ["is read"] * 4
 
 
 class ModelOfEndpoint:

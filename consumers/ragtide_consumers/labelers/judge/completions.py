@@ -384,6 +384,8 @@ def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
             _part(_part(holder, "meta"), "billed_units"),
             holder,
         ):
+            if not counted:
+                continue
             prompt = max(_whole(counted, name) for name in _PROMPT)
             completion = max(_whole(counted, name) for name in _COMPLETION)
             completion += _whole(counted, "candidatesTokenCount") + _whole(counted, "thoughtsTokenCount")

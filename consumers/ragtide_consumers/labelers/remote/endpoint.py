@@ -36,6 +36,13 @@ FAILED_WAIT_S: Final = 15.0
 BUSY_S: Final = 15.0
 """Seconds after a 429 in which the endpoint counts as busy."""
 
+SENDING_STEPS: Final = 3
+"""Steps of the event loop in which a call that waited for a slot is sent.
+
+The caller gets its reply after them: replies often arrive together, and reading one takes longer than sending a call,
+so the endpoint would wait for the reader.
+"""
+
 CLEANED_CHARS: Final = 10_000
 """Characters of an endpoint's message that are kept and cleaned."""
 
@@ -168,9 +175,13 @@ class Endpoint:
         backoff = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S, random_share=1.0)
         for attempts_left in reversed(range(self._settings.attempts)):
             try:
-                return await self._attempt(call, counts)
+                reply = await self._attempt(call, counts)
             except _TryAgain as error:
                 last = error
+            else:
+                for _ in range(SENDING_STEPS):
+                    await asyncio.sleep(0)
+                return reply
             if attempts_left:
                 pause_s = backoff.pause_s()
                 if last.wait_s is not None:

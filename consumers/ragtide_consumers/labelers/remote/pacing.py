@@ -27,8 +27,8 @@ FIRST_ANSWERS: Final = 20
 class AdaptiveLimit:
     """Bounds the concurrent calls: half of the maximum at first, and by CUBIC (RFC 9438) after the first refusal.
 
-    The limit doubles once per full round, until the endpoint first shows that it is busy (429, 503, a timeout, or
-    latency far above the usual). A refusal shows that the endpoint does not take as many calls as are in flight, so
+    The first answer allows the maximum, unless the endpoint has shown that it is busy (429, 503, a timeout, or latency
+    far above the usual). A refusal shows that the endpoint does not take as many calls as are in flight, so
     the calls beside it are the new limit at most: when calls in flight together are refused together, no call takes
     their place. The first refusal of a round trip cuts the limit to `CUT` of these calls, too. The limit then grows
     with the cube of the rounds: fast, slowly near the calls at which it was cut, and fast again if they are taken.
@@ -42,7 +42,7 @@ class AdaptiveLimit:
         """Calls beside the last refusal."""
         self._rounds_to_peak = 0.0
         self._rounds = inf
-        """Full rounds since the last refusal."""
+        """Full rounds since the last refusal; infinite before the first."""
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._answers = 0
@@ -97,6 +97,8 @@ class AdaptiveLimit:
         self._usual_s += (0.002 if rises else weight) * (self._recent_s - self._usual_s)
         if self._recent_s > SLOW**2 * self._usual_s:
             self._fall(self._limit, latency_s)
+        elif self._rounds == inf:
+            self._limit = self._maximum
         elif self._recent_s <= SLOW * self._usual_s and self._in_flight >= self.limit - 1:
             self._rounds += 1 / self._limit
             allowed = self._peak + GROWTH * (self._rounds - self._rounds_to_peak) ** 3
