@@ -21,7 +21,7 @@ from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, RECORD_GROUP
 from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_schemas import Alert
 from ragtide_schemas.alert import AlertStatus
 from ragtide_schemas.alert_rule import Severity
@@ -89,12 +89,14 @@ class AlertSubscriber:
         severity: Severity | Sequence[Severity] | None = None,
         status: AlertStatus | Sequence[AlertStatus] | None = None,
         claim_idle_s: float = 60.0,
-        settings: Settings | None = None,
+        settings: ApplicationSettings | None = None,
     ) -> None:
         self._group = None if group is None else checked_group(group)
         self._claim_idle_s = checked_claim_idle(claim_idle_s)
         self._filter = AlertFilter(pipeline=pipeline, rule=rule, severity=severity, status=status)
-        self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
+        self._settings = settings or ApplicationSettings.of_application(
+            **({} if redis_url is None else {"redis_url": redis_url})
+        )
         self._from_start = from_start
         self._handle: RedisHandle | None = None
         self._redis: Redis | None = None

@@ -18,7 +18,7 @@ from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.layout import check_layout, check_layout_blocking
 from ragtide_runtime.redis.scripts import run_script, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_runtime.settings.producers import Policy, SampleBy
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
@@ -69,7 +69,7 @@ class InteractionProducer:
         sample: float | None = None,
         sample_by: SampleBy | None = None,
         strict: bool = False,
-        settings: Settings | None = None,
+        settings: ApplicationSettings | None = None,
     ) -> None:
         given: dict[str, object | None] = {
             "redis_url": redis_url,
@@ -80,7 +80,7 @@ class InteractionProducer:
             "producer": policy and {"policy": policy},
         }
         with NOT_FORKING:
-            self._settings = settings or settings_of_application(
+            self._settings = settings or ApplicationSettings.of_application(
                 **{name: value for name, value in given.items() if value is not None}
             )
         self._strict = strict
@@ -384,5 +384,7 @@ class InteractionProducer:
         await self.aclose()
 
 
-def _with_settings(settings: Settings, sample: float, sample_by: SampleBy, strict: bool) -> InteractionProducer:
+def _with_settings(
+    settings: ApplicationSettings, sample: float, sample_by: SampleBy, strict: bool
+) -> InteractionProducer:
     return InteractionProducer(settings=settings, sample=sample, sample_by=sample_by, strict=strict)

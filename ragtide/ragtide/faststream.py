@@ -13,7 +13,7 @@ from ragtide_runtime.redis.consumer_groups import create_groups
 from ragtide_runtime.redis.entries import FASTSTREAM_FIELD, Entry, Unreadable
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import check_layout
-from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_schemas import Alert, Estimate, MetricEvent
 from ragtide_schemas.base import WireModel
 
@@ -41,7 +41,7 @@ def alerts_of(
     *,
     from_start: bool = False,
     claim_idle_s: float = 60.0,
-    settings: Settings | None = None,
+    settings: ApplicationSettings | None = None,
 ) -> Callable[[Handler], Handler]:
     """Return a decorator: its handler gets every change of an alert, of all partitions, as an `Alert`.
 
@@ -74,7 +74,7 @@ def events_of(
     *,
     from_start: bool = False,
     claim_idle_s: float = 60.0,
-    settings: Settings | None = None,
+    settings: ApplicationSettings | None = None,
 ) -> Callable[[Handler], Handler]:
     """Return a decorator: its handler gets the scores of every interaction, as a `MetricEvent`; no ticks.
 
@@ -100,7 +100,7 @@ def estimates_of(
     *,
     from_start: bool = False,
     claim_idle_s: float = 60.0,
-    settings: Settings | None = None,
+    settings: ApplicationSettings | None = None,
 ) -> Callable[[Handler], Handler]:
     """Return a decorator: its handler gets estimates of whole pipelines that changed, each as an `Estimate`.
 
@@ -127,12 +127,12 @@ def _handlers(  # noqa: PLR0917 - the arguments of the functions above
     group: str,
     from_start: bool,
     claim_idle_s: float,
-    settings: Settings | None,
+    settings: ApplicationSettings | None,
 ) -> Callable[[Handler], Handler]:
     broker = next((broker for broker in app.brokers if isinstance(broker, RedisBroker)), None)
     if broker is None:
         raise ValueError("app has no broker of Redis: give FastStream(RedisBroker(url))")
-    layout = (settings or settings_of_application()).layout
+    layout = (settings or ApplicationSettings.of_application()).layout
     streams = [getattr(partition, name) for partition in layout.all()]
     reader = _EntryReader(model)
     checked_group(group)

@@ -5,7 +5,7 @@ from typing import Final, Self, TypeVar
 
 from ragtide_schemas import MetricEvent, RagInteraction, hashed_user_id
 
-from .settings.model import Settings
+from .settings.application import ApplicationSettings
 
 Model = TypeVar("Model", RagInteraction, MetricEvent)
 
@@ -19,7 +19,7 @@ class UserIds:
     """Key of the hash; empty for none."""
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
+    def of(cls, settings: ApplicationSettings) -> Self:
         """Return what the settings say about ids of users."""
         salt = settings.user_id_salt
         return cls(settings.hash_user_ids, b"" if salt is None else salt.get_secret_value().encode())

@@ -4,7 +4,6 @@ Names may come from other applications, so a long name and a great number of nam
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from heapq import nlargest
 from itertools import takewhile
 from operator import eq
@@ -41,6 +40,8 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
     fitting = sorted((name for name in set(known) if shortest <= len(name) <= min(longest, LONGEST)), reverse=True)
     names = {name.casefold(): name for name in fitting}
     alike = list(names) if len(names) <= COMPARED else nlargest(COMPARED, names, lambda name: _alike(name, wanted))
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
     near = get_close_matches(wanted, sorted(alike), n=1, cutoff=likeness)
     return names[near[0]] if near else None
 

@@ -21,8 +21,7 @@ from tests.support.monitoring_files import DASHBOARD, RULES
 from ragtide.cli.app import COMMANDS
 from ragtide_roles.supervising import KILL_S
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.settings.environment import OTHERS, fields_of
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.environment import OTHERS, known_variables
 from ragtide_runtime.telemetry.catalogue import WAITING
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "ragtide"
@@ -122,7 +121,7 @@ def test_a_role_has_probes_limits_and_rights_like_those_that_docs_promise(role: 
     found = container(role)
     assert found["args"] == [role]
     assert role in COMMANDS
-    known = {variable for variable, _ in fields_of(Settings)} | OTHERS
+    known = known_variables() | OTHERS
     assert variables(role).keys() <= known
     ports = {port["name"] for port in found["ports"]}
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

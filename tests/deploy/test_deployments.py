@@ -14,11 +14,11 @@ from tests.support.monitoring_files import DASHBOARD, DEPLOY, RULES
 
 from ragtide.cli.app import COMMANDS
 from ragtide_roles.supervising import KILL_S
-from ragtide_runtime.settings.environment import OTHERS, fields_of
-from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_runtime.settings.environment import OTHERS, known_variables
+from ragtide_runtime.settings.model import load_settings
 
 ROOT = DEPLOY.parent
-VARIABLES = {variable for variable, _ in fields_of(Settings)} | OTHERS
+VARIABLES = known_variables() | OTHERS
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
 ROLES = ("worker", "aggregator", "serve", "recorder", "notify")

@@ -5,6 +5,7 @@ import pytest
 from tests.support.cases import for_each
 
 from ragtide import AlertSubscriber, ConfigurationError, InteractionProducer
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_runtime.settings.environment import FIXED
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas.printable import printable
@@ -301,6 +302,48 @@ def test_in_an_application_an_unknown_variable_is_a_warning_said_once(
     (record,) = caplog.records
     assert record.name == "ragtide.settings"
     assert "RAGTIDE_PREFFIX is no setting: did you mean RAGTIDE_PREFIX?" in record.getMessage()
+
+
+@for_each(
+    "text",
+    [
+        "worker_batch = 'many'\n",
+        "[notify]\nmost_per_day = 'many'\n",
+        "[judge]\nmodle = 'm'\n",
+        RULE.replace("target = 0.7", ""),
+    ],
+)
+def test_a_wrong_setting_of_a_role_stops_roles_and_no_application(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ragtide.toml").write_text("prefix = 'shop'\n" + text)
+    assert ApplicationSettings.of_application().prefix == "shop"
+    with pytest.raises(ConfigurationError):
+        load_settings()
+
+
+@for_each(
+    "text, said",
+    [
+        ("[notifi]\n", "line 1: notifi is no setting: did you mean notify?"),
+        ("worker_bach = 3\n", "line 1: worker_bach is no setting: did you mean worker_batch?"),
+        ("[producer]\npolcy = 'block'\n", "line 2: producer.polcy is no setting: did you mean policy?"),
+        ("partitions = 0\n", "line 1: partitions"),
+    ],
+)
+def test_a_name_that_no_process_knows_and_a_wrong_setting_of_its_own_stop_an_application(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "ragtide.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        InteractionProducer("redis://127.0.0.1:1/0")
+
+
+def test_an_application_reads_what_all_settings_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ragtide.toml").write_text("partitions = 4\nsplits = { shop = 2 }\n[producer]\nqueue = 7\n")
+    monkeypatch.setenv("RAGTIDE_PRODUCER_POLICY", "drop_new")
+    monkeypatch.setenv("RAGTIDE_JUDGE_MODEL", "m")
+    own, all_ = ApplicationSettings.of_application(), load_settings()
+    assert (own.producer.queue, own.producer.policy) == (7, "drop_new")
+    assert {name: getattr(all_, name) for name in ApplicationSettings.model_fields} == dict(own)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from .json_schemas import json_schemas
 from .mcp_tools import tools_part
 from .metrics import metrics_page
 from .parts import parts_of, with_part
+from .setting_names import setting_names
 from .settings import first_settings_table, settings_table, table_of
 from .streams import asyncapi_text, streams_page
 
@@ -84,8 +85,9 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "openapi.json": openapi_text,
     PICTURE: concepts_picture,
     "../tools/house/measures.md": house_page,
+    "../runtime/ragtide_runtime/settings/names.py": setting_names,
 }
-"""What writes each file of `docs/`, besides the JSON Schemas, and one file beside it."""
+"""What writes each file of `docs/`, besides the JSON Schemas, and two files elsewhere."""
 
 REFERENCE: Final = frozenset(name for name in PAGES if name.startswith("reference/")) | {*map(placed, _FOLDERS)}
 """Pages that are not committed: `make reference` writes them."""

@@ -12,9 +12,10 @@ from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.settings.alerting import StallSettings, rules_in_force
-from ragtide_runtime.settings.errors import Explainer, read_toml
+from ragtide_runtime.settings.errors import Explainer
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.toml_file import read_toml
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
 from ragtide_schemas import AlertRule, Workspace
 from ragtide_schemas.base import describe

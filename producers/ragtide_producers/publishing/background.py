@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ragtide_runtime.processes.forks import NOT_FORKING, at_exit_of_child, begin_anew_in_children
 from ragtide_runtime.redis.server.embedded import CLOSE_TIMEOUT_S
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_schemas import InvalidEntryError, Reason
 
 from ..errors import QueueFullError
@@ -33,7 +33,9 @@ class Background:
         at_exit: called at the end of the process; must call `close`.
     """
 
-    def __init__(self, settings: Settings, route: Route, *, strict: bool, at_exit: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: ApplicationSettings, route: Route, *, strict: bool, at_exit: Callable[[], None]
+    ) -> None:
         self._settings = settings
         self._route = route
         self._strict = strict

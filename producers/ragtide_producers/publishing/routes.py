@@ -10,7 +10,7 @@ from ragtide_runtime.redis.keys import Streams, identity_digest, known_digest
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_runtime.settings.producers import Policy
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_runtime.user_ids import UserIds
@@ -138,7 +138,7 @@ class InteractionRoute:
     item_type: ClassVar[type] = RagInteraction
 
     @classmethod
-    def of(cls, settings: Settings, sampling: Sampling = EVERYTHING) -> "InteractionRoute":
+    def of(cls, settings: ApplicationSettings, sampling: Sampling = EVERYTHING) -> "InteractionRoute":
         """Return the route of these settings."""
         return cls(
             settings.layout,

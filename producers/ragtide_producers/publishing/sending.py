@@ -29,7 +29,7 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import check_layout_blocking
 from ragtide_runtime.redis.scripts import ScriptCall, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_schemas import Dropped, InvalidEntryError, Reason
 from ragtide_schemas.base import describe, reason_of
 from ragtide_schemas.plain_values import LeftOut
@@ -123,7 +123,7 @@ class BackgroundSender:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ApplicationSettings,
         route: Route,
         outbox: Outbox,
         *,

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.errors import read_toml
+from ragtide_runtime.settings.toml_file import read_toml
 from ragtide_schemas.base import describe
 from ragtide_schemas.criterion import CRITERIA_MAX, Criterion
 

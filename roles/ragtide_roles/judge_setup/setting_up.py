@@ -16,7 +16,8 @@ from ragtide_consumers.labelers.protocol import LabelerUnavailable, Labeling, sc
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import JudgeSettings, Price
-from ragtide_runtime.settings.model import Settings, settings_file
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.toml_file import settings_file
 from ragtide_runtime.settings.writing import variable_of, write_settings
 from ragtide_schemas import AlertRule, RagInteraction, RetrievedDocument
 from ragtide_schemas.slopes import UNSUPPORTED, Slope

@@ -16,8 +16,8 @@ from weakref import WeakSet
 class _ForkGate:
     """Entered where locks of other libraries may be held, but never during I/O; a fork waits until it is free.
 
-    Pydantic, pydantic-settings and Python's imports have such locks. It is reentrant, because a signal handler or a
-    finalizer may submit while its thread is submitting.
+    Pydantic and Python's imports have such locks. It is reentrant, because a signal handler or a finalizer may submit
+    while its thread is submitting.
     """
 
     def __init__(self) -> None:

@@ -3,19 +3,18 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
+from .names import PAIRS, SETTINGS
 
 PREFIX: Final = "RAGTIDE_"
 
@@ -66,16 +65,9 @@ _OF_KUBERNETES: Final = re.compile(
 _OF_KUBERNETES_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
 
 
-def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the variable and the field of every setting; the fields of a table come after the table."""
-    for name, field in model.model_fields.items():
-        variable = f"{PREFIX}{name}".upper()
-        yield variable, field
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from (
-                (f"{variable}_{inner}".upper(), inner_field)
-                for inner, inner_field in field.annotation.model_fields.items()
-            )
+def known_variables() -> set[str]:
+    """Return the variables of all settings and tables, in capital letters."""
+    return {f"{PREFIX}{name.replace('.', '_')}".upper() for name in SETTINGS}
 
 
 def secret_files() -> dict[str, str]:
@@ -120,24 +112,21 @@ class UnknownVariable(NamedTuple):
     """Whether a setting was probably meant; otherwise the variable is probably one of the user's own."""
 
 
-def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> list[UnknownVariable]:
-    """Return each variable with the prefix that is no setting.
+def unknown_variables(environment: Mapping[str, str] | None = None) -> list[UnknownVariable]:
+    """Return each variable with the prefix that is no setting of any process.
 
     Args:
-        model: the settings.
         environment: by default the files of secrets and the environment of this process.
     """
     environment = {**secret_files(), **os.environ} if environment is None else environment
-    known = {variable for variable, _ in fields_of(model)} | OTHERS
+    given = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(PREFIX)}
+    known = known_variables() | OTHERS if given else set()
     # A pair of a setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
-    pairs = [name for name, field in model.model_fields.items() if _kind_of(field.annotation) == "pairs"]
-    prefixes = tuple(f"{PREFIX}{name}_".upper() for name in pairs)
+    prefixes = tuple(f"{PREFIX}{name}_".upper() for name in PAIRS)
     unknown = []
-    for name, value in sorted(environment.items()):
+    for name, value in given.items():
         variable = name.upper()
-        if not variable.startswith(PREFIX) or variable in known or variable.startswith(prefixes):
-            continue
-        if _is_of_kubernetes(variable, value):
+        if variable in known or variable.startswith(prefixes) or _is_of_kubernetes(variable, value):
             continue
         unknown.append(_unknown(name, sorted(variable.removeprefix(PREFIX) for variable in known)))
     return unknown
@@ -165,56 +154,75 @@ def _unknown(name: str, known: list[str]) -> UnknownVariable:
     return UnknownVariable(f"{why}: did you mean {PREFIX}{near}?", near=True)
 
 
-class Environment(EnvSettingsSource):
-    """The environment as a source of settings, in which lists and pairs may be written with commas.
+def values_of_variables(model: type[BaseModel], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of a model that variables set, in which lists and pairs may be written with commas.
 
     `RAGTIDE_JUDGE_FAMILIES=trace,ragchecker` is a list, `RAGTIDE_CASCADE_BELOW=trace.adherence=0.3` are pairs. JSON is
-    accepted too, and is required for a value with more than texts and numbers. Variables that Kubernetes sets for a
-    service such as `ragtide-serve` are left out.
+    accepted too, and is required for a value with more than texts and numbers. Capital letters do not matter.
+    Variables that Kubernetes sets for a service such as `ragtide-serve` are left out.
+
+    Raises:
+        ConfigurationError: a value cannot be read; the message never shows it, because it may be a secret.
     """
-
-    def __init__(self, settings_cls: type[BaseSettings]) -> None:
-        super().__init__(settings_cls)
-        given = self.env_vars.items()
-        self.env_vars = {name: value for name, value in given if not _is_of_kubernetes(name.upper(), value)}
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """Return the value of a variable.
-
-        Raises:
-            ConfigurationError: the value cannot be read; the message never shows it, because it may be a secret.
-        """
-        kind, text = _kind_of(field.annotation), str(value).strip()
-        if kind == "json" or text[:1] in ("[", "{", '"'):
-            return self._from_json(field_name, field, text, kind)
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        if kind == "list":
-            return parts
-        pairs = [part.rpartition("=") for part in parts]
-        if not all(name for name, _, _ in pairs):
-            raise ConfigurationError(f"{self._variable(field_name, field)} holds pairs: {_FORMS[kind]}")
-        return {name.strip(): number.strip() for name, _, number in pairs}
-
-    def _from_json(self, field_name: str, field: FieldInfo, text: str, kind: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            where = str(error).partition(":")[2].strip() or "the text"
-            raise ConfigurationError(
-                f"{self._variable(field_name, field)} cannot be read as JSON ({where}): {_FORMS[kind]}"
-            ) from None
-
-    def _variable(self, field_name: str, field: FieldInfo) -> str:
-        variables = (variable for variable, candidate in fields_of(self.settings_cls) if candidate is field)
-        return next(variables, f"{PREFIX}{field_name}".upper())
+    given = {
+        name.upper(): text
+        for name, text in variables.items()
+        if name.upper().startswith(PREFIX) and not _is_of_kubernetes(name.upper(), text)
+    }
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items() if given else ():
+        variable = f"{PREFIX}{name}".upper()
+        if variable in given and (value := _value(variable, given[variable], field.annotation)) is not None:
+            values[name] = value
+        inner = _inside(f"{variable}_", given, field.annotation)
+        if inner and isinstance(values.get(name, {}), dict):
+            values[name] = with_stronger(values.get(name, {}), inner)
+    return values
 
 
-class SecretFiles(Environment):
-    """The files of `secret_files` as a source of settings: each is read as the variable of its name."""
+def with_stronger(values: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values in which those of a stronger source replace others; a table keeps what that source does not set."""
+    merged = dict(values)
+    for name, value in stronger.items():
+        known = merged.get(name)
+        merged[name] = with_stronger(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged
 
-    def __init__(self, settings_cls: type[BaseSettings]) -> None:
-        super().__init__(settings_cls)
-        self.env_vars = {name.lower(): text for name, text in secret_files().items()}
+
+def _inside(prefix: str, given: Mapping[str, str], annotation: Any) -> dict[str, Any]:
+    if not _holds_tables(annotation) and kind_of(annotation) != "pairs":
+        return {}
+    fields = getattr(annotation, "model_fields", {})
+    inner = [(variable.removeprefix(prefix).lower(), variable, text) for variable, text in given.items()]
+    return {
+        # An empty text in a table is no list: `RAGTIDE_RECORDER_REDACT=` must not turn the redaction off.
+        name: _value(variable, text, fields[name].annotation) if text and name in fields else text
+        for name, variable, text in inner
+        if variable.startswith(prefix)
+    }
+
+
+def _value(variable: str, text: str, annotation: Any) -> Any:
+    kind, stripped = kind_of(annotation), text.strip()
+    if kind == "text":
+        return text
+    if kind == "json" or stripped[:1] in ("[", "{", '"'):
+        return _from_json(variable, stripped, kind)
+    parts = [part.strip() for part in stripped.split(",") if part.strip()]
+    if kind == "list":
+        return parts
+    pairs = [part.rpartition("=") for part in parts]
+    if not all(name for name, _, _ in pairs):
+        raise ConfigurationError(f"{variable} holds pairs: {_FORMS[kind]}")
+    return {name.strip(): number.strip() for name, _, number in pairs}
+
+
+def _from_json(variable: str, text: str, kind: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        where = str(error).partition(":")[2].strip() or "the text"
+        raise ConfigurationError(f"{variable} cannot be read as JSON ({where}): {_FORMS[kind]}") from None
 
 
 _FORMS: Final = {
@@ -224,18 +232,19 @@ _FORMS: Final = {
 }
 
 
-def _kind_of(annotation: Any) -> str:
+def kind_of(annotation: Any) -> str:
+    """Return how a variable of this type is read: `text`, `list`, `pairs`, or `json` for what has more in it."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _kind_of(inner[0])
+        return kind_of(inner[0])
     if origin in (Union, UnionType):
-        kinds = {_kind_of(part) for part in inner if part is not type(None)}
+        kinds = {kind_of(part) for part in inner if part is not type(None)}
         return kinds.pop() if len(kinds) == 1 else "json"
     if origin is tuple and not _holds_tables(inner[0]):
         return "list"
     if origin is dict and not _holds_tables(inner[1]) and inner[1] is not object:
         return "pairs"
-    return "json"
+    return "json" if origin in (tuple, dict) or _holds_tables(annotation) else "text"
 
 
 def _holds_tables(annotation: Any) -> bool:

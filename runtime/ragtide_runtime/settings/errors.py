@@ -15,8 +15,8 @@ from ragtide_schemas.base import may_hold_a_secret
 from ragtide_schemas.printable import printable, shortened
 from ragtide_schemas.suggestions import closest
 
-from ..errors import ConfigurationError
 from .environment import FIXED, PREFIX
+from .names import SETTINGS
 
 MOST_SHOWN: Final = 10
 """Most mistakes that a message describes."""
@@ -41,23 +41,6 @@ _FORMS: Final = {
 """Remedy for a text that is not of the expected form, by setting."""
 
 _DURATION: Final = "is no duration: write one such as 30m, 6h or 7d"
-
-
-def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a TOML file and its content; both are empty if there is no such file.
-
-    Raises:
-        ConfigurationError: it cannot be read, or is not TOML.
-    """
-    if not file.is_file():
-        return "", {}
-    try:
-        text = file.read_text(encoding="utf-8")
-        return text, tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{file} cannot be read: it is not TOML: {error}; correct that line") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be read: {error}; correct the path or save it as UTF-8") from None
 
 
 class Explainer:
@@ -153,7 +136,7 @@ class Explainer:
 
     def _meant(self, loc: Sequence[str | int]) -> str:
         model = _model_at(self._model, loc[:-1])
-        fields = {} if model is None else model.model_fields
+        fields = {*model.model_fields} if model is not None and loc[1:] else {*SETTINGS} if not loc[1:] else set()
         usual = _USUAL_NAMES.get(str(loc[-1]).lower())
         near = usual if usual is not None and usual in fields else closest(str(loc[-1]), fields)
         return f": did you mean {near}?" if near else ": correct its name or remove it"

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, St
 
 from ragtide_schemas.criterion import CRITERIA_MAX, Criterion
 
+from .paths import whole_path
 from .producers import ProducerSettings
 from .retention import Pattern
 
@@ -30,18 +31,6 @@ def _not_judge(name: str) -> str:
 
 ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_judge)]
 """Name of a service; the names of its keys in Redis and of its counters begin with it."""
-
-
-def whole_path(path: Path) -> Path:
-    """Return a whole path.
-
-    Raises:
-        ValueError: it begins with `~`, and this user has no home directory.
-    """
-    try:
-        return path.expanduser().absolute()
-    except RuntimeError:
-        raise ValueError("begins with ~, but no home directory is known: write the whole path") from None
 
 
 class RemoteSettings(BaseModel):

@@ -3,33 +3,19 @@
 Variables begin with `RAGTIDE_`; `RAGTIDE_SECRETS_DIR` names the folder of the secrets, `RAGTIDE_CONFIG` another file.
 """
 
-import logging
-import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self, get_args
-from urllib.parse import quote, urlencode
 
-from pydantic import AfterValidator, Field, PrivateAttr, SecretStr, StringConstraints, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-    TomlConfigSettingsSource,
-)
+from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
 from ragtide_schemas import AlertRule
 from ragtide_schemas.metric_event import EVALUATORS_MAX
-from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
-from ..redis.layout import Layout
 from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSettings, StallSettings, rules_in_force
+from .application import ApplicationSettings
 from .bridge import BridgeSettings
-from .environment import Environment, SecretFiles, secret_files, unknown_variables
-from .errors import Explainer, read_toml
 from .evaluators import SHARED_LIMITS, EvaluatorSettings, replaced
 from .labelers import (
     CascadeSettings,
@@ -39,32 +25,15 @@ from .labelers import (
     ServiceName,
     ServiceSettings,
     check_sessions,
-    whole_path,
 )
+from .loading import check_named_file, refuse_unknown_variables
 from .notify import NotifySettings
-from .producers import IngestSettings, ProducerSettings
+from .producers import IngestSettings
 from .retention import HistorySettings, RecorderSettings, SpecimenSettings
 from .serve import McpSettings, ServeSettings, WebSettings
 from .telemetry import OtelSettings, PrometheusSettings
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
-
-
-def _salt(secret: SecretStr) -> SecretStr:
-    if not SALT_MIN_BYTES <= len(secret.get_secret_value().encode()) <= SALT_MAX_BYTES:
-        raise ValueError(f"must have {SALT_MIN_BYTES} to {SALT_MAX_BYTES} bytes")
-    return secret
-
-
-NO_HOME: Final = Path(os.devnull) / "no home directory is known"
-"""Where nothing can be written: the data directory by default of a user without a home, as in a container."""
-
-
-def _default_data_dir() -> Path:
-    try:
-        return whole_path(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
-    except ValueError:  # only what writes there needs it
-        return NO_HOME
 
 
 ComputedCovariate = Literal["question_length", "context_length", "documents", "top_score", "mean_score"]
@@ -74,53 +43,9 @@ COMPUTED_COVARIATES: Final[tuple[ComputedCovariate, ...]] = get_args(ComputedCov
 """All of them."""
 
 
-class Settings(BaseSettings):
-    """Every setting of every role. An unknown name in the TOML file is an error."""
+class Settings(ApplicationSettings):
+    """Every setting of every role: those of an application, and these. An unknown name in the TOML file is an error."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="RAGTIDE_",
-        # RAGTIDE_JUDGE_BASE_URL is base_url in the table [judge].
-        env_nested_delimiter="_",
-        env_nested_max_split=1,
-        frozen=True,
-        extra="forbid",
-    )
-
-    redis_url: str | None = None
-    """URL of a Redis (`redis://`, `rediss://`, `unix://`), a cluster (`redis+cluster://host:port,host:port`) or of
-    sentinels (`redis+sentinel://host:port,host:port/master`); without a URL ragtide starts a Redis of this machine."""
-    redis_username: str | None = None
-    """ACL user, unless the URL has a user."""
-    redis_password: SecretStr | None = None
-    """Password, unless the URL has a password."""
-    redis_ca_file: Path | None = None
-    """Certificates of the authority that signs the server's certificate, for TLS (URLs that begin with `rediss`)."""
-    redis_cert_file: Path | None = None
-    """Certificate of this client, for servers that require client certificates."""
-    redis_key_file: Path | None = None
-    """Key of this client's certificate."""
-    data_dir: Annotated[Path, AfterValidator(whole_path)] = Field(default_factory=_default_data_dir)
-    """Directory for the data of a Redis that ragtide starts; by default `ragtide` in the user's data directory."""
-    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
-    """First part of every Redis key."""
-    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of partitions; to change it, see docs/operate/scale.md, "Repartitioning"."""
-    splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
-    """Pipelines that are too large for one partition, each with its number of partitions, such as `{"shop" = 4}`."""
-    dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
-    """Seconds for which an interaction id counts as already seen."""
-    interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
-    """Maximum number of entries of a partition's interactions stream; `producer.policy` applies to further
-    interactions."""
-    interactions_bytes: Annotated[int, Field(ge=1)] = 17_179_869_184
-    """Maximum number of bytes of a partition's interactions stream in Redis; older interactions are dropped and
-    counted."""
-    producer: ProducerSettings = ProducerSettings()
-    """Behavior of producers: the table `[producer]`."""
-    hash_user_ids: bool = True
-    """Whether hashes are stored instead of the ids of users (docs/operate/privacy.md)."""
-    user_id_salt: Annotated[SecretStr, AfterValidator(_salt)] | None = None
-    """Secret of 16 to 64 bytes for these hashes, the same for all producers and roles; None hashes without a secret."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which later gold scores find their interaction, or wait for an interaction that is not yet scored."""
     labeler: str = "local"
@@ -312,16 +237,6 @@ class Settings(BaseSettings):
             check_sessions(getattr(judge, "criteria", ()), self.splits, self.producer)
         return self
 
-    @model_validator(mode="after")
-    def _splits_fit(self) -> Self:
-        for pipeline, parts in self.splits.items():
-            if parts > self.partitions:
-                raise ValueError(
-                    f"splits has {parts} parts for {pipeline!r}, but there are {self.partitions} partitions: "
-                    "give it fewer parts"
-                )
-        return self
-
     @property
     def computed_covariates(self) -> tuple[str, ...]:
         """Names of the covariates that the workers compute: those of the setting, and those of alert rules."""
@@ -358,6 +273,19 @@ class Settings(BaseSettings):
     def as_loaded(self) -> Self:
         """These settings as they were loaded, before a command or a process changed them for itself."""
         return self._as_loaded or self
+
+    @classmethod
+    def loaded(cls, overrides: Mapping[str, object]) -> Self:
+        """Return the settings from all sources, and remember what the caller gave.
+
+        Raises:
+            ConfigurationError: a setting is wrong.
+        """
+        if "labeler" in overrides:  # a command was asked for one labeler
+            overrides = {"evaluators": (), **overrides}
+        settings = super().loaded(overrides)
+        settings._given = dict(overrides)
+        return settings.with_loaded(settings)
 
     def for_this_process(self, loaded: Self) -> Self:
         """Return settings that were loaded later, with the limits of the process that these are of."""
@@ -436,62 +364,6 @@ class Settings(BaseSettings):
         """Whether a role has an address at which its `/metrics` can be read."""
         return self.http_port is not None or self.serve.port is not None
 
-    @property
-    def layout(self) -> Layout:
-        """The partitions of the deployment."""
-        return Layout(self.prefix, self.partitions, self.splits)
-
-    @model_validator(mode="after")
-    def _tls_files_are_for_tls(self) -> Self:
-        files = {"redis_ca_file": self.redis_ca_file, "redis_cert_file": self.redis_cert_file}
-        for name, file in {**files, "redis_key_file": self.redis_key_file}.items():
-            if file is None:
-                continue
-            if not (self.redis_url or "").startswith("rediss"):
-                raise ValueError(f"{name} is given, but redis_url does not use TLS: begin it with rediss")
-            if not file.is_file():
-                raise ValueError(f"{name} is {file}, which is not a file: correct the path")
-        return self
-
-    @property
-    def redis_address(self) -> str | None:
-        """URL of the Redis with user, password and certificates, a secret; None for an embedded Redis."""
-        if self.redis_url is None:
-            return None
-        files = {
-            "ssl_ca_certs": self.redis_ca_file,
-            "ssl_certfile": self.redis_cert_file,
-            "ssl_keyfile": self.redis_key_file,
-        }
-        return with_credentials(
-            self.redis_url,
-            username=self.redis_username,
-            password=None if self.redis_password is None else self.redis_password.get_secret_value(),
-            parameters={name: str(file.absolute()) for name, file in files.items() if file is not None},
-        )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, the strongest first: arguments, environment, files of secrets, TOML file."""
-        return (
-            init_settings,
-            Environment(settings_cls),
-            SecretFiles(settings_cls),
-            TomlConfigSettingsSource(settings_cls, toml_file=settings_file()),
-        )
-
-
-def settings_file() -> Path:
-    """Return the path of the settings' file, which may be missing."""
-    return Path(os.environ.get("RAGTIDE_CONFIG", "ragtide.toml"))
-
 
 def load_settings(**overrides: object) -> Settings:
     """Return the settings of this process; log a variable that is far from every setting, as it may be the user's own.
@@ -500,74 +372,16 @@ def load_settings(**overrides: object) -> Settings:
         ConfigurationError: a setting is wrong or probably misspelt, the file has an unknown one, or the file that
             `RAGTIDE_CONFIG` names cannot be read.
     """
-    _check_named_file()
+    check_named_file()
     return load_settings_to_write(**overrides)
 
 
 def load_settings_to_write(**overrides: object) -> Settings:
     """Return the settings as `load_settings`, for a command that writes the file: it may be missing."""
-    unknown = unknown_variables(Settings)
-    misspelt = [variable.sentence for variable in unknown if variable.near]
-    if misspelt:
-        raise ConfigurationError(f"settings: {'; '.join(misspelt)}")
-    _warn(variable.sentence for variable in unknown)
-    return _load(overrides)
+    refuse_unknown_variables()
+    return Settings.loaded(overrides)
 
 
 def settings_of_application(**overrides: object) -> Settings:
-    """Return the settings of a user's application; log an unknown variable instead of raising an error.
-
-    The variable may belong to a newer release or to another program, and a typo must not keep an application from
-    starting. Roles and commands of ragtide refuse one that is probably a misspelt setting.
-    """
-    _warn(
-        f"{sentence}; it is ignored here, but ragtide's commands refuse it" if near else sentence
-        for sentence, near in unknown_variables(Settings)
-    )
-    _check_named_file()
-    return _load(overrides)
-
-
-def _check_named_file() -> None:
-    named = os.environ.get("RAGTIDE_CONFIG")
-    if named is not None and not Path(named).is_file():
-        raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
-
-
-def _warn(sentences: Iterable[str]) -> None:
-    for sentence in sentences:
-        if sentence not in _warned:
-            _warned.add(sentence)
-            log.warning("%s", sentence)
-
-
-log: Final = logging.getLogger("ragtide.settings")
-
-_warned: set[str] = set()
-"""Warnings about unknown variables that this process has logged; each is logged once."""
-
-
-def _load(overrides: dict[str, object]) -> Settings:
-    if "labeler" in overrides:  # a command was asked for one labeler
-        overrides = {"evaluators": (), **overrides}
-    text, _ = read_toml(settings_file())
-    try:
-        settings = Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
-    except ValidationError as error:
-        variables = {**secret_files(), **os.environ}
-        explained = Explainer(Settings, settings_file(), text, given=overrides, environment=variables).explain(error)
-        raise ConfigurationError(f"settings: {explained}") from None
-    except (SettingsError, ValueError) as error:
-        raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None
-    settings._given = overrides
-    return settings.with_loaded(settings)
-
-
-def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:
-    """Return a URL with further parameters, and with a user name and password unless it has its own."""
-    scheme, separator, rest = url.partition("://")
-    if (username or password) and "@" not in rest.partition("?")[0]:
-        rest = f"{quote(username or '', safe='')}:{quote(password or '', safe='')}@{rest}"
-    if parameters:
-        rest += ("&" if "?" in rest else "?") + urlencode(parameters)
-    return scheme + separator + rest
+    """Return all settings for a user's application that scores, reads or runs experiments (`of_application`)."""
+    return Settings.of_application(**overrides)

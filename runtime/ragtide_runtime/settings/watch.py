@@ -20,8 +20,9 @@ from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
 from .alerting import default_rules_of
 from .environment import SECRETS_DIR
-from .model import Settings, load_settings, settings_file
+from .model import Settings, load_settings
 from .notify import DestinationSettings
+from .toml_file import settings_file
 from .uptake import changed_settings, roles_with, with_live_settings
 
 Outcome = Literal["taken", "unchanged", "refused"]

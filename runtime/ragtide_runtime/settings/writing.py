@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from ..errors import ConfigurationError
 from .environment import PREFIX
-from .errors import line_of, read_toml
+from .errors import line_of
+from .toml_file import read_toml
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
