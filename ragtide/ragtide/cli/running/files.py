@@ -21,7 +21,6 @@ from ragtide_offline.gates.conditions import Condition, asks_for_difference, par
 from ragtide_offline.gates.deciding import GateResult, decide_gate
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
 from ragtide_offline.gates.measurements import Measurement
-from ragtide_offline.report.reports import Report, fields_of, json_of, page_of
 from ragtide_producers.files.columns import check_target
 from ragtide_producers.files.feedback import read_feedback
 from ragtide_roles.kept.choosing import ChosenSpecimens
@@ -41,6 +40,7 @@ from .redis import with_redis
 
 if TYPE_CHECKING:
     from ragtide_offline.experiments.state import ExperimentState
+    from ragtide_offline.report.reports import Report
 
 
 def columns_of(texts: Sequence[str] | None) -> dict[str, str | tuple[str, ...]]:
@@ -325,8 +325,10 @@ def _data_set_summary(specimens: ChosenSpecimens, path: Path | None) -> str:
     )
 
 
-def write_report(report: Report, stem: str, chosen: ReportFormat | None, output: Path | None) -> None:
+def write_report(report: "Report", stem: str, chosen: ReportFormat | None, output: Path | None) -> None:
     """Write a report to standard output or a file, in the format that is chosen or that the file's name has."""
+    from ragtide_offline.report.reports import fields_of, json_of, page_of  # noqa: PLC0415 - scoring has no report
+
     if chosen is None:
         ending = "" if output is None else output.suffix.lower()
         if ending in {".md", ".markdown"}:
