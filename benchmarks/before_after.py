@@ -2,20 +2,23 @@
 
     python benchmarks/before_after.py COMMIT [--interactions 8000] [--rounds 5] > benchmarks/measured/stages.md
 
-The earlier commit is checked out and installed in a folder of its own. Then `throughput.py` of this checkout runs with
-the packages of both in turn, so that both meet the same state of the machine. Printed as Markdown: the medians over the
-rounds, and the lowest, median and highest ratio to raw redis-py in the same run.
+The earlier commit is checked out in a folder of its own. Then `throughput.py` of this checkout runs with the packages
+of both in turn, with the libraries of this environment, so that both meet the same state of the machine. Printed as
+Markdown: the medians over the rounds, and the lowest, median and highest ratio to raw redis-py in the same run.
 """
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,30 +51,55 @@ Time in C counts for the frame that calls it.
 """
 
 
-def run(*command: str | Path) -> str:
-    """Return what a command prints."""
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout.strip()
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A commit whose packages can be run."""
+
+    commit: str
+    folder: Path = ROOT
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables with which Python finds the packages of the tree; none of them for this checkout."""
+
+
+def run(*command: str | Path, tree: Tree | None = None, timeout_s: float | None = None) -> str:
+    """Return what a command prints, with the packages of a tree; by default with those of this checkout.
+
+    Raises:
+        CalledProcessError: the command failed.
+        TimeoutExpired: it took longer than the timeout.
+    """
+    environment = {**os.environ, **(tree.variables if tree else {})}
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment, timeout=timeout_s
+    )
+    return done.stdout.strip()
+
+
+def this_tree() -> Tree:
+    """Return this checkout."""
+    return Tree(run("git", "rev-parse", "--short", "HEAD"))
 
 
 @contextmanager
-def installed(commit: str) -> Iterator[Path]:
-    """Give the Python of an environment with the packages of a commit."""
+def tree_of(commit: str) -> Iterator[Tree]:
+    """Give a checkout of a commit, with bytecode of its packages, for the body of a `with`."""
     with tempfile.TemporaryDirectory() as name:
-        checkout, environment = Path(name) / "checkout", Path(name) / "environment"
-        run("git", "worktree", "add", "--detach", checkout, commit)
+        checkout = Path(name) / "checkout"
+        run("git", "worktree", "add", "--quiet", "--detach", checkout, commit)
         try:
-            run(sys.executable, "-m", "venv", environment)
-            python = environment / "bin" / "python"
-            run(python, "-m", "pip", "install", "--quiet", "-e", f"{checkout}[service,embedded]", "psutil")
-            yield python
+            build = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+            roots = [str(checkout / root) for root in build["dev-mode-dirs"]]
+            run(sys.executable, "-m", "compileall", "-q", *roots)
+            # PYTHONPATH is searched before the packages of this checkout, which its environment names in a .pth file.
+            yield Tree(commit[:8], checkout, {"PYTHONPATH": os.pathsep.join(roots)})
         finally:
             run("git", "worktree", "remove", "--force", checkout)
 
 
-def measured(python: str | Path, interactions: int) -> dict[str, Any]:
-    """Return the numbers of one round with the packages of an environment."""
-    command = (python, HERE / "throughput.py", "--interactions", str(interactions), "--rounds", "1", "--json")
-    numbers: dict[str, Any] = json.loads(run(*command))
+def measured(tree: Tree, interactions: int) -> dict[str, Any]:
+    """Return the numbers of one round with the packages of a tree."""
+    command = (sys.executable, HERE / "throughput.py", "--interactions", str(interactions), "--rounds", "1", "--json")
+    numbers: dict[str, Any] = json.loads(run(*command, tree=tree))
     return numbers
 
 
@@ -118,16 +146,15 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    before, after = [], []
-    with installed(arguments.commit) as python:
+    before, after, now = [], [], this_tree()
+    with tree_of(arguments.commit) as earlier:
         for _ in range(arguments.rounds):
-            before.append(measured(python, arguments.interactions))
-            after.append(measured(sys.executable, arguments.interactions))
-    now = run("git", "rev-parse", "--short", "HEAD")
+            before.append(measured(earlier, arguments.interactions))
+            after.append(measured(now, arguments.interactions))
     print(
         HEAD.format(
             commit=arguments.commit,
-            now=now,
+            now=now.commit,
             date=f"{datetime.now(UTC):%Y-%m-%d}",
             interactions=f"{arguments.interactions:,}",
             rounds=arguments.rounds,

@@ -310,32 +310,46 @@ def table(title: str, times: Times) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def measure(options: argparse.Namespace, url: str, port: int, times: Times) -> None:
-    """Measure everything, and print it."""
-    traffic = Traffic(times)
-    readers = Readers(times, url, f"http://127.0.0.1:{port}/live?view=fleet&pipeline={SHOWN}&range=all")
-    async with InteractionProducer(url) as producer, readers.running():
+@dataclass(frozen=True)
+class Loads:
+    """What was measured."""
+
+    rate: float
+    """Interactions a second that pass at most."""
+    single: Times
+    loads: Mapping[float, Times]
+    """By the share of the highest rate."""
+
+
+async def measure(seconds: float, singles: int, shares: Sequence[float], readers: Readers) -> Loads:
+    """Measure everything."""
+    times, traffic = readers.times, Traffic(readers.times)
+    async with InteractionProducer(readers.redis_url) as producer, readers.running():
         await low_traffic(producer, traffic, times, 5)
-        single = await low_traffic(producer, traffic, times, options.singles)
-        rate = await capacity(producer, traffic, times, options.seconds)
-        loads = {share: await under_load(producer, traffic, times, share * rate, options.seconds) for share in SHARES}
-    half = loads[0.5]
+        single = await low_traffic(producer, traffic, times, singles)
+        rate = await capacity(producer, traffic, times, seconds)
+        loads = {share: await under_load(producer, traffic, times, share * rate, seconds) for share in shares}
+    return Loads(rate, single, loads)
+
+
+def text_of(measured: Loads) -> str:
+    """Return the page."""
+    half = measured.loads[0.5]
     delays = {"estimate": [*half.estimates.values()], "screen": [*half.screen.values()], "alert": half.alert_delays()}
     late = [name for name, values in delays.items() if len(values) > 1 and p99(values) >= AIM_S]
-    text = PAGE.format(
+    return PAGE.format(
         date=time.strftime("%Y-%m-%d"),
         commit=commit(),
         python=platform.python_version(),
         cores=os.cpu_count(),
         aim="met" if not late else f"not met by {', '.join(late)}",
-        rate=rate,
-        single=table("Low traffic: one interaction at a time", single),
+        rate=measured.rate,
+        single=table("Low traffic: one interaction at a time", measured.single),
         loads="\n".join(
-            table(f"{share:.0%} of the capacity: {share * rate:,.0f} interactions a second", found)
-            for share, found in loads.items()
+            table(f"{share:.0%} of the capacity: {share * measured.rate:,.0f} interactions a second", times)
+            for share, times in measured.loads.items()
         ),
     )
-    sys.stdout.write(text)
 
 
 PAGE = """# Latency
@@ -358,15 +372,14 @@ All of them together pass {rate:,.0f} interactions a second on this machine.
 SHARES = (0.1, 0.5, 0.9)
 
 
-def main() -> None:
-    """Start the processes, and measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=40.0, help="of each load")
-    parser.add_argument("--singles", type=int, default=50, help="interactions at low traffic")
-    parser.add_argument("--short", action="store_true", help="about a minute: 8 seconds of each load")
-    options = parser.parse_args()
-    if options.short:
-        options.seconds, options.singles = 8.0, 20
+def run(seconds: float, singles: int, shares: Sequence[float] = SHARES) -> Loads:
+    """Start the processes, and measure.
+
+    Args:
+        seconds: of the highest rate, and of each load.
+        singles: interactions at low traffic.
+        shares: of the highest rate.
+    """
     times = Times()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -388,7 +401,20 @@ def main() -> None:
         for process in ("worker", "aggregator", "notify", "serve"):
             stack.enter_context(role(process, settings, Path(name) / f"{process}.log"))
         until(lambda: _listens(port) and redis.exists(STREAMS.interactions))
-        asyncio.run(measure(options, server.url, port, times))
+        page = f"http://127.0.0.1:{port}/live?view=fleet&pipeline={SHOWN}&range=all"
+        return asyncio.run(measure(seconds, singles, shares, Readers(times, server.url, page)))
+
+
+def main() -> None:
+    """Measure, and print the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of each load")
+    parser.add_argument("--singles", type=int, default=50, help="interactions at low traffic")
+    parser.add_argument("--short", action="store_true", help="about a minute: 8 seconds of each load")
+    options = parser.parse_args()
+    if options.short:
+        options.seconds, options.singles = 8.0, 20
+    sys.stdout.write(text_of(run(options.seconds, options.singles)))
 
 
 def _listens(port: int) -> bool:

@@ -12,15 +12,17 @@ often Redis walked through a part of a checkpoint. Printed as Markdown.
 import argparse
 import http.client
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from processes import commit, role, until
@@ -32,7 +34,6 @@ from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import MetricEvent, utc_now
 
 STREAMS = Streams("ragtide", 0)
-PORT = 18_098
 AT_ONCE = 500
 METRICS = (
     "trace.adherence",
@@ -41,8 +42,31 @@ METRICS = (
     "trace.completeness",
     "trace.supported_fraction",
 )
-ADDRESSES = ("/v1/fleet?limit=21", "/", "/v1/estimates?pipeline=p00005")
+FLEET = "/v1/fleet?limit=21"
+ADDRESSES = (FLEET, "/", "/v1/estimates?pipeline=p00005")
+ESTIMATES = ("-m", "ragtide", "estimates", "--pipeline", "p00005")
 CAPS = {"RAGTIDE_PARTITION_KEYS_CAP": "1000000"}
+
+
+class Look(NamedTuple):
+    """What one read took."""
+
+    status: str
+    seconds: float
+    processor_s: float
+    """Of the process that reads."""
+    redis_s: float
+    walks: int
+    """Times that Redis walked through a part of a checkpoint."""
+
+    @property
+    def all_s(self) -> float:
+        """Processor seconds of the process that reads and of Redis."""
+        return self.processor_s + self.redis_s
+
+
+Read = Callable[[str], Look]
+"""Reads an address of a service."""
 
 
 def events(first: int, last: int) -> list[bytes]:
@@ -63,12 +87,12 @@ def events(first: int, last: int) -> list[bytes]:
     ]
 
 
-def fill(redis: Redis, pipelines: int) -> None:
-    """Publish the events, and wait until they are aggregated."""
+def fill(redis: Redis, first: int, last: int) -> None:
+    """Publish the events of some pipelines, and wait until they are aggregated."""
     newest: Any = b""
-    for first in range(0, pipelines, AT_ONCE):
+    for start in range(first, last, AT_ONCE):
         with redis.pipeline(transaction=False) as pipe:
-            for payload in events(first, min(first + AT_ONCE, pipelines)):
+            for payload in events(start, min(start + AT_ONCE, last)):
                 pipe.xadd(STREAMS.metrics, {DATA_FIELD: payload})
             newest = pipe.execute()[-1]
     until(lambda: redis.hget(STREAMS.checkpoint, CheckpointField.POSITION) == newest)
@@ -80,25 +104,23 @@ class Meter:
     Args:
         redis: client.
         cpu_s: returns the processor seconds of the process that reads.
-        begin: first cells of each row.
     """
 
-    def __init__(self, redis: Redis, cpu_s: Callable[[], float], begin: str) -> None:
-        self._redis, self._cpu_s, self._begin = redis, cpu_s, begin
+    def __init__(self, redis: Redis, cpu_s: Callable[[], float]) -> None:
+        self._redis, self._cpu_s = redis, cpu_s
 
     def _costs(self) -> tuple[float, float, float, int]:
-        found: Mapping[str, Any] = self._redis.info()
+        info: Mapping[str, Any] = self._redis.info()
         commands: Mapping[str, Any] = self._redis.info("commandstats")
-        of_redis = found["used_cpu_user"] + found["used_cpu_sys"]
+        of_redis = info["used_cpu_user"] + info["used_cpu_sys"]
         return time.perf_counter(), self._cpu_s(), of_redis, commands.get("cmdstat_hscan", {}).get("calls", 0)
 
-    def show(self, what: str, look: str, read: Callable[[], object]) -> None:
-        """Read, and print the row."""
+    def look(self, read: Callable[[], object]) -> Look:
+        """Read, and return what it took."""
         before = self._costs()
         status = read()
         seconds, cpu, of_redis, walks = (now - then for now, then in zip(self._costs(), before, strict=True))
-        numbers = f"{seconds:.2f} | {cpu:.2f} | {of_redis:.2f} | {walks}"
-        print(f"| {self._begin} | `{what}` | {look} | {status} | {numbers} |", flush=True)
+        return Look(str(status), seconds, cpu, of_redis, int(walks))
 
 
 def children_s() -> float:
@@ -107,9 +129,9 @@ def children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def get(path: str) -> int:
+def get(port: int, path: str) -> int:
     """Return the status of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=300)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.request("GET", path)
     reply = connection.getresponse()
     reply.read()
@@ -117,33 +139,61 @@ def get(path: str) -> int:
     return reply.status
 
 
-def is_up() -> bool:
+def is_up(port: int) -> bool:
     """Return whether the service answers."""
     try:
-        return get("/healthz") == 200
+        return get(port, "/healthz") == 200
     except OSError:
         return False
 
 
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def deployment(pipelines: int) -> Iterator[tuple[Redis, Path, dict[str, str]]]:
+    """Give a Redis with the estimates of so many pipelines, a folder, and the settings, for the body of a `with`."""
+    with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as redis:
+        settings = {"RAGTIDE_REDIS_URL": server.url, **CAPS}
+        with role("aggregator", settings, Path(name) / "aggregator.log"):
+            fill(redis, 0, pipelines)
+        yield redis, Path(name), settings
+
+
+@contextmanager
+def reader(redis: Redis, folder: Path, settings: Mapping[str, str]) -> Iterator[Read]:
+    """Give what reads an address of a service that has just started, for the body of a `with`."""
+    port = free_port()
+    with role("serve", {**settings, "RAGTIDE_SERVE_PORT": str(port)}, folder / "serve.log") as serving:
+        until(lambda: is_up(port))
+        process = psutil.Process(serving.pid)
+        meter = Meter(redis, lambda: sum(process.cpu_times()[:2]))
+        yield lambda address: meter.look(partial(get, port, address))
+
+
+def estimates(redis: Redis, settings: Mapping[str, str]) -> Look:
+    """Return what `ragtide estimates --pipeline` takes."""
+    run = partial(subprocess.run, [sys.executable, *ESTIMATES], env={**os.environ, **settings}, capture_output=True)
+    return Meter(redis, children_s).look(lambda: f"exit {run(check=False).returncode}")
+
+
 def measure(pipelines: int) -> None:
     """Print the rows of one number of pipelines."""
-    with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server:
-        settings = {"RAGTIDE_REDIS_URL": server.url, "RAGTIDE_SERVE_PORT": str(PORT), **CAPS}
-        redis = connect(server.url)
-        with role("aggregator", settings, Path(name) / "aggregator.log"):
-            fill(redis, pipelines)
-        begin = f"{pipelines:,} | {redis.hlen(STREAMS.checkpoint):,}"
-        with role("serve", settings, Path(name) / "serve.log") as serving:
-            until(is_up)
-            process = psutil.Process(serving.pid)
-            meter = Meter(redis, lambda: sum(process.cpu_times()[:2]), begin)
+
+    def show(what: str, which: str, look: Look) -> None:
+        numbers = f"{look.seconds:.2f} | {look.processor_s:.2f} | {look.redis_s:.2f} | {look.walks}"
+        print(f"| {pipelines:,} | {rows:,} | `{what}` | {which} | {look.status} | {numbers} |", flush=True)
+
+    with deployment(pipelines) as (redis, folder, settings):
+        rows = redis.hlen(STREAMS.checkpoint)
+        with reader(redis, folder, settings) as read:
             for address in ADDRESSES:
-                for look in ("first", "again"):
-                    meter.show(address, look, partial(get, address))
-        command = [sys.executable, "-m", "ragtide", "estimates", "--pipeline", "p00005"]
-        run = partial(subprocess.run, command, env={**os.environ, **settings}, capture_output=True, check=False)
-        Meter(redis, children_s, begin).show(" ".join(command[2:]), "first", lambda: f"exit {run().returncode}")
-        redis.close()
+                for which in ("first", "again"):
+                    show(address, which, read(address))
+        show(" ".join(ESTIMATES[1:]), "first", estimates(redis, settings))
 
 
 def main() -> None:

@@ -177,11 +177,16 @@ class Round:
 
     async def run(self) -> dict[str, Costs]:
         """Return the costs of each stage, of its raw road and of its floor, by name."""
-        await self._road("", self._rows, raw_publish, raw_deliver, self._redis)
-        await self._road("small_", self._small, lean_publish, lean_deliver, self._own)
+        await self.roads()
         await self._label(self._rows[:LABELED])
         await self._aggregate("aggregate", 60)
         await self._aggregate("aggregate_1000", 1000)
+        return self._measured
+
+    async def roads(self) -> dict[str, Costs]:
+        """Return the costs of publishing and delivering alone."""
+        await self._road("", self._rows, raw_publish, raw_deliver, self._redis)
+        await self._road("small_", self._small, lean_publish, lean_deliver, self._own)
         return self._measured
 
     async def costs(self, name: str, count: int, body: Callable[[], Awaitable[Any]]) -> None:
@@ -247,6 +252,14 @@ class Round:
         await running
 
 
+class Roads(Round):
+    """Publishing and delivering alone."""
+
+    async def run(self) -> dict[str, Costs]:
+        """Return the costs of each road, of its raw road and of its floor, by name."""
+        return await self.roads()
+
+
 def small(row: RagInteraction) -> RagInteraction:
     """Return the interaction with texts of one sentence."""
     return row.model_copy(
@@ -280,11 +293,11 @@ async def measure(
         own.close()
 
 
-def measured(interactions: int, rounds: int) -> list[dict[str, Costs]]:
-    """Return the costs of every round, on an embedded Redis of its own."""
+def measured(interactions: int, rounds: int, kind: type[Round] = Round) -> list[dict[str, Costs]]:
+    """Return the costs of every round of some kind, on an embedded Redis of its own."""
     configure_logging("error")
     with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server:
-        return asyncio.run(measure(interactions, rounds, server.url, Path(name)))
+        return asyncio.run(measure(interactions, rounds, server.url, Path(name), kind))
 
 
 def ratios(results: Sequence[dict[str, Costs]], stage: str) -> list[float]:
