@@ -76,8 +76,17 @@ def run(*command: str | Path, tree: Tree | None = None, timeout_s: float | None 
 
 
 def this_tree() -> Tree:
-    """Return this checkout."""
+    """Return this checkout, with bytecode of its packages."""
+    _compile(ROOT)
     return Tree(run("git", "rev-parse", "--short", "HEAD"))
+
+
+def _compile(folder: Path) -> list[str]:
+    """Write the bytecode of the packages of a tree, as an installation does, and return the folders that have them."""
+    build = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    roots = [str(folder / root) for root in build["dev-mode-dirs"]]
+    run(sys.executable, "-m", "compileall", "-q", *roots)
+    return roots
 
 
 @contextmanager
@@ -87,9 +96,7 @@ def tree_of(commit: str) -> Iterator[Tree]:
         checkout = Path(name) / "checkout"
         run("git", "worktree", "add", "--quiet", "--detach", checkout, commit)
         try:
-            build = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
-            roots = [str(checkout / root) for root in build["dev-mode-dirs"]]
-            run(sys.executable, "-m", "compileall", "-q", *roots)
+            roots = _compile(checkout)
             # PYTHONPATH is searched before the packages of this checkout, which its environment names in a .pth file.
             yield Tree(commit[:8], checkout, {"PYTHONPATH": os.pathsep.join(roots)})
         finally:

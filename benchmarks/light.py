@@ -79,8 +79,8 @@ def load() -> str:
 def main() -> None:
     """Measure, and print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", default=NAMED, help="the commit to compare with, or none")
-    parser.add_argument("--short", action="store_true", help="about two minutes for each commit: few items, one round")
+    parser.add_argument("--before", help=f"the commit to compare with, or none; {NAMED} without --short")
+    parser.add_argument("--short", action="store_true", help="about two minutes: this checkout, few items, one round")
     parser.add_argument("--rounds", type=int, default=3, help="of the parts that do not take long")
     parser.add_argument("--largest", type=int, default=3000, help="pipelines of the largest deployment")
     parser.add_argument("--only", nargs="+", help="parts to measure")
@@ -95,8 +95,8 @@ def main() -> None:
     passed = ["--short"] * options.short + ["--largest", str(options.largest)]
     begun, trees = load(), [this_tree()]
     with ExitStack() as stack:
-        if options.before != "none":
-            trees.insert(0, stack.enter_context(tree_of(options.before)))
+        if (commit := options.before or ("none" if options.short else NAMED)) != "none":
+            trees.insert(0, stack.enter_context(tree_of(commit)))
         *earlier, after = measured(trees, names, 1 if options.short else options.rounds, passed)
     met, known = counts(after)
     given = " ".join(sys.argv[1:])
