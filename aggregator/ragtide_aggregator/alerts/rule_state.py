@@ -557,6 +557,17 @@ class RuleState:
             detector.active = False
 
     @staticmethod
+    def may_look_for_change(data: bytes) -> bool:
+        """Return False for a stored state that surely looks for no change: it learns, or its alert fires."""
+        return not data.startswith((b'{"phase":"learning"', b'{"phase":"firing"'))
+
+    @staticmethod
+    def key_of(field: str) -> EstimateKey:
+        """Return the key of the state with the name of a field in a checkpoint."""
+        _, _, *parts = json.loads(field)
+        return EstimateKey.read(parts)
+
+    @staticmethod
     def took_first_answers(data: bytes) -> bool:
         """Return whether a state took first answers when it was stored."""
         return not {"beginnings", "first_answers"}.isdisjoint(json.loads(data))

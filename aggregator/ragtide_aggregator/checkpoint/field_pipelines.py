@@ -42,17 +42,6 @@ def pipeline_of_field(name: str) -> str | None:
     return None if parts is None else _strings(rest.split(":", parts)[-1], 1)[0][0]
 
 
-def key_of_rule_state(name: str) -> str:
-    """Return the key of a rule state as text, by the name of its field.
-
-    Raises:
-        ValueError: the name is no name of a rule state.
-
-    >>> key_of_rule_state('rule_state:["drift","03eb2db1","shop",null,null,"trace.adherence","ragbench","local","1"]')
-    '["shop",null,null,"trace.adherence","ragbench","local","1"]'
-    """
-    rest = name.removeprefix(CheckpointField.RULE_STATE)
-    return f"[{rest[_strings(rest, 2)[1] :]}"
 
 
 def _strings(text: str, count: int) -> tuple[list[str], int]:

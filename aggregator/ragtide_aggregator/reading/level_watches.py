@@ -1,9 +1,9 @@
 """Reads what quiet detectors know about the levels of metrics: since when each is as it is, and how it moved."""
 
+import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import nan
 
 import numpy as np
@@ -14,14 +14,14 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ..errors import reading
 from ..estimates.assumptions import CERTAIN_SHARE
 from ..events.keys import EstimateKey
-from ..state.level_rows import WatchedLevel
+from ..state.level_rows import WatchedLevel, read_levels
 from ..state.measured_rows import SWING_CONFIDENCE
-from ..state.options import NO_WINDOWS, LevelOptions, StateOptions
-from ..statistics.drift.levels import explained_by
+from ..state.options import LevelOptions, StateOptions
+from ..statistics.drift.levels import HEAD, explained_by
 from ..statistics.drift.seasons import SeasonTable
 from ..statistics.means.dependence import DependenceTable
 from .field_names import FieldNames
-from .states import FieldSelection, PartitionStates
+from .selected_fields import FieldSelection, SelectedFields, reporting
 
 
 def _fields_of(key: EstimateKey) -> tuple[str, str, str]:
@@ -53,13 +53,12 @@ class LevelWatches:
         pipeline: str | None = None,
     ) -> None:
         self._redis, self._partitions = redis, partitions
-        self._watched, self._measures = levels is not None, options.clusters is not None
-        only = replace(
-            options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None, clusters=None, levels=levels
-        )
+        self._levels, self._measures = levels, options.clusters is not None
         kind = CheckpointField.LEVEL
-        select = FieldSelection((kind,), lambda listing: listing.of_pipeline(kind, pipeline))
-        self._states = PartitionStates(redis, only, split=False, select=select, names=names)
+        select = FieldSelection((kind,), lambda listing: listing.of_pipeline(kind, pipeline), head=HEAD)
+        self._fields = SelectedFields(redis, select, names)
+        self._reading = asyncio.Lock()
+        self._read: dict[Streams, dict[EstimateKey, WatchedLevel]] = {}
 
     async def read(self) -> list[WatchedLevel]:
         """Return the levels at the last commits; of the parts of a split pipeline, one for all.
@@ -70,9 +69,10 @@ class LevelWatches:
             CheckpointError: a checkpoint cannot be read.
             DamagedFieldError: what is measured of a metric that moved cannot be read.
         """
-        if not self._watched:
+        if self._levels is None:
             return []
-        levels = await self._states.compute(self._partitions, "levels", lambda state: state.watched_levels())
+        async with self._reading:
+            levels = await self._read_levels(self._levels.learn)
         keys = list(dict.fromkeys(level.key for level in levels if level.move is not None))
         measured: dict[EstimateKey, list[Sequence[bytes | None]]] = {key: [] for key in keys}
         if keys:
@@ -88,6 +88,14 @@ class LevelWatches:
             else level
             for level in levels
         )
+
+    async def _read_levels(self, learn: int) -> list[WatchedLevel]:
+        async with self._fields.changes(self._partitions) as changes:
+            for streams, changed in changes.items():
+                known = {} if changed.anew else self._read.get(streams, {})
+                with reporting(streams):
+                    self._read[streams] = known | await asyncio.to_thread(read_levels, learn, changed.values)
+        return [level for streams in self._partitions for level in self._read.get(streams, {}).values()]
 
 
 def _is_explained(level: WatchedLevel, parts: Sequence[Sequence[bytes | None]], *, measures: bool) -> bool:

@@ -18,7 +18,8 @@ from ..estimates.view import IntervalMethod
 from ..state.options import NO_WINDOWS, StateOptions
 from ..statistics.means.strategies import AUTO
 from .field_names import FieldNames, Listing
-from .states import FieldSelection, PartitionStates
+from .selected_fields import FieldSelection
+from .states import PartitionStates
 
 SEGMENTS_MAX: Final = 16
 """Segment values that are read at the same time: each keeps the rows of its pipelines in memory."""

@@ -12,7 +12,8 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ..state.options import LevelOptions, StateOptions
 from .field_names import FieldNames, Listing
 from .level_watches import LevelWatches
-from .states import FieldSelection, PartitionStates
+from .selected_fields import FieldSelection
+from .states import PartitionStates
 from .suspicions import Suspicions
 
 PIPELINES_KEPT: Final = 32

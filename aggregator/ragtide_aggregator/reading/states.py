@@ -5,22 +5,18 @@ thread, so a read costs the same however many other keys there are.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.keys import Streams
 
-from ..checkpoint.commit import CHECKPOINT_VERSION
-from ..checkpoint.loading import FIELDS_AT_ONCE, damaged, load_checkpoint
-from ..errors import DamagedFieldError
+from ..checkpoint.loading import load_checkpoint
 from ..state.state import AggregatorState, StateOptions
-from .field_names import FieldNames, Listing
-
-REVISION: Final = (CheckpointField.STEPS, CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION)
-"""Fields of a checkpoint that change with every commit."""
+from .field_names import FieldNames
+from .selected_fields import REVISION, FieldSelection, Revision, SelectedFields, reporting
 
 COMPUTED_MAX: Final = 8
 """Lists of values that are kept, such as the estimates at several levels of confidence."""
@@ -28,28 +24,15 @@ COMPUTED_MAX: Final = 8
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelection:
-    """Fields of a checkpoint."""
-
-    kinds: tuple[CheckpointField, ...]
-    """Kinds of fields whose names are listed."""
-    choose: Callable[[Listing], Iterable[str]]
-    """Returns the names of the fields to read; a field that does not exist is left out."""
-
-
 @dataclass(slots=True)
 class _Loaded:
-    """The loaded state of a partition, and the fields from which it was loaded."""
+    """The loaded state of a partition."""
 
     state: AggregatorState
-    names: list[str] = field(default_factory=list)
-    values: dict[str, bytes] = field(default_factory=dict)
-    revision: tuple[bytes | None, ...] = ()
-    load: int = 0
+    load: int
     """Number of the load that brought the state."""
-    listing: int = -1
-    """Number of the listing of the names."""
+    revision: Revision = ()
+    """Of a state with all fields."""
 
 
 class PartitionStates:
@@ -76,8 +59,7 @@ class PartitionStates:
         self._redis = redis
         self._options = options
         self._split = split
-        self._select = select
-        self._names = names or FieldNames(redis)
+        self._fields = None if select is None else SelectedFields(redis, select, names or FieldNames(redis))
         self._reading = asyncio.Lock()
         self._loads = 0
         self._loaded: dict[Streams, _Loaded] = {}
@@ -132,79 +114,37 @@ class PartitionStates:
         return loads, [known[1]]
 
     async def _load_changed(self, partitions: Sequence[Streams]) -> None:
+        if self._fields is None:
+            await self._load_whole(partitions)
+            return
+        async with self._fields.changes(partitions) as changes:
+            for streams, changed in changes.items():
+                # Until it has all values, no other read uses the state.
+                known = self._loaded.pop(streams, None)
+                whole = known is None or changed.anew
+                if known is None or whole:
+                    known = _Loaded(AggregatorState(self._options), 0)
+                values = changed.everything if whole else changed.values
+                with reporting(streams):
+                    await asyncio.to_thread(known.state.set_fields, values)
+                self._count(streams, known)
+
+    async def _load_whole(self, partitions: Sequence[Streams]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
             for streams in partitions:
-                pipe.hmget(streams.checkpoint, CheckpointField.VERSION, *REVISION)
-            if self._select is not None:
-                for streams in partitions:
-                    pipe.hlen(streams.checkpoint)
-            replies: list[Any] = await pipe.execute()
-        versions, lengths = replies[: len(partitions)], replies[len(partitions) :] or [-1] * len(partitions)
-        await asyncio.gather(
-            *(
-                self._load(streams, version, tuple(revision), length)
-                for streams, (version, *revision), length in zip(partitions, versions, lengths, strict=True)
-            )
-        )
+                pipe.hmget(streams.checkpoint, *REVISION)
+            revisions = cast("list[list[bytes | None]]", await pipe.execute())
+        changed = [
+            streams
+            for streams, revision in zip(partitions, revisions, strict=True)
+            if streams not in self._loaded or self._loaded[streams].revision != tuple(revision)
+        ]
+        for streams in changed:
+            checkpoint = await load_checkpoint(self._redis, streams, self._options)
+            revision = tuple(checkpoint.fields.get(name) for name in REVISION)
+            self._count(streams, _Loaded(checkpoint.state, 0, revision))
 
-    async def _load(
-        self, streams: Streams, version: bytes | None, revision: tuple[bytes | None, ...], length: int
-    ) -> None:
-        known = self._loaded.get(streams)
-        if self._select is None or version not in (None, CHECKPOINT_VERSION):
-            # Loading the whole checkpoint also reports why another version cannot be read.
-            if known is None or known.revision != revision:
-                checkpoint = await load_checkpoint(self._redis, streams, self._options)
-                known = self._loaded[streams] = _Loaded(checkpoint.state)
-                self._count(known, tuple(checkpoint.fields.get(name) for name in REVISION))
-            return
-        listing = await self._names.read(streams, self._select.kinds, length)
-        if known is not None and known.revision == revision and known.listing == listing.number:
-            return
-        if known is not None and _steps(revision) < _steps(known.revision):
-            known = None  # the checkpoint went back: discard all numbers of the state before
-        if known is None or known.listing != listing.number:
-            known = self._take_names(streams, known, listing, self._select)
-        if not await self._load_selected(streams, known):
-            listing = await self._names.read(streams, self._select.kinds, length, anew=True)
-            await self._load_selected(streams, self._take_names(streams, None, listing, self._select))
-
-    def _take_names(self, streams: Streams, known: _Loaded | None, listing: Listing, select: FieldSelection) -> _Loaded:
-        # If fields were removed, begin anew, so that none of their numbers stays.
-        names = sorted(set(select.choose(listing)))
-        if known is None or known.values.keys() - set(names):
-            known = self._loaded[streams] = _Loaded(AggregatorState(self._options))
-        known.names, known.listing = names, listing.number
-        return known
-
-    async def _load_selected(self, streams: Streams, known: _Loaded) -> bool:
-        # In one transaction, so that all numbers are of the same commit.
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hmget(streams.checkpoint, *REVISION)
-            for start in range(0, len(known.names), FIELDS_AT_ONCE):
-                pipe.hmget(streams.checkpoint, known.names[start : start + FIELDS_AT_ONCE])
-            revision, *replies = cast("list[list[bytes | None]]", await pipe.execute())
-        values = [value for reply in replies for value in reply]
-        changed = {}
-        for name, value in zip(known.names, values, strict=True):
-            if value is None:
-                if name in known.values:
-                    return False
-            elif known.values.get(name) != value:
-                changed[name] = value
-        try:
-            await asyncio.to_thread(known.state.set_fields, changed)
-        except DamagedFieldError as error:
-            del self._loaded[streams]
-            raise damaged(streams, error) from None
-        known.values |= changed
-        self._count(known, tuple(revision))
-        return True
-
-    def _count(self, loaded: _Loaded, revision: tuple[bytes | None, ...]) -> None:
+    def _count(self, streams: Streams, loaded: _Loaded) -> None:
         self._loads += 1
-        loaded.revision, loaded.load = revision, self._loads
-
-
-def _steps(revision: Sequence[bytes | None]) -> int:
-    return int((revision and revision[0]) or 0)
+        loaded.load = self._loads
+        self._loaded[streams] = loaded

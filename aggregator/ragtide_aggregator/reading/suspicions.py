@@ -1,9 +1,10 @@
 """Reads how far the evidence of alert rules on whole pipelines has come, before anything fires."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -11,12 +12,12 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
 from ragtide_schemas.alert_kinds import Movement
 
-from ..checkpoint.field_pipelines import key_of_rule_state
-from ..events.keys import HIDDEN, EstimateKey
+from ..alerts.stored_evidence import KeyEvidence, StoredEvidence
+from ..events.keys import EstimateKey
 from ..state.options import NO_WINDOWS, StateOptions
-from ..state.state import AggregatorState
 from .field_names import FieldNames, Listing
-from .states import FieldSelection, PartitionStates
+from .selected_fields import FieldSelection, SelectedFields, reporting
+from .states import PartitionStates
 
 _COVARIATES: Final = FieldSelection(
     (CheckpointField.RULE_STATE,),
@@ -28,7 +29,7 @@ _COVARIATES: Final = FieldSelection(
 
 
 def rules_of(pipeline: str | None) -> FieldSelection:
-    """Return the states of rules on whole live pipelines, and the counts of their keys.
+    """Return the states of rules on whole live pipelines.
 
     Args:
         pipeline: only of this pipeline; all unless given.
@@ -38,7 +39,6 @@ def rules_of(pipeline: str | None) -> FieldSelection:
         for name in listing.of_pipeline(CheckpointField.RULE_STATE, pipeline):
             if ",null,null," in name:  # run and segment of such a key
                 yield name
-                yield CheckpointField.ESTIMATE + key_of_rule_state(name)
 
     return FieldSelection((CheckpointField.RULE_STATE,), choose)
 
@@ -97,13 +97,15 @@ class Suspicions:
         self._partitions = partitions
         self._names = names
         self._select = rules_of(pipeline)
+        self._reading = asyncio.Lock()
         self.take_rules(options)
 
     def take_rules(self, options: StateOptions) -> None:
         """Read the evidence of the rules of these options from now on."""
-        only = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
-        self._rules = only.rules
-        self._states = PartitionStates(self._redis, only, split=False, select=self._select, names=self._names)
+        self._rules = options.rules
+        self._stored = StoredEvidence(options.rules)
+        self._known: dict[Streams, _KnownEvidence] = {}
+        self._fields = SelectedFields(self._redis, self._select, self._names)
 
     async def read(self) -> list[Suspicion]:
         """Return the evidence at the last commits, the strongest first.
@@ -113,29 +115,45 @@ class Suspicions:
         """
         if not self._rules:
             return []
-        evidence = await self._states.compute(self._partitions, "suspicions", _suspicions)
+        async with self._reading, self._fields.changes(self._partitions) as changes:
+            for streams, changed in changes.items():
+                before = None if changed.anew else self._known.get(streams)
+                with reporting(streams):
+                    self._known[streams] = await asyncio.to_thread(_known, self._stored, before, changed.values)
+            evidence = [
+                suspicion
+                for streams in self._partitions
+                if streams in self._known
+                for suspicion in self._known[streams].suspicions
+            ]
         return sorted(evidence, key=lambda suspicion: -suspicion.once_in / suspicion.run_length)
 
 
-def _suspicions(state: AggregatorState) -> list[Suspicion]:
-    suspicions = []
-    for row, key in enumerate(state.keys):
-        if key.segment is not None or key.run is not None or key.metric.startswith(HIDDEN):
-            continue
-        for rule in state.rules_of(row):
-            evidence = rule.evidence()
-            if evidence is not None:
-                movement, once_in, run_length, began_ms = evidence
-                suspicions.append(
-                    Suspicion(
-                        key.pipeline,
-                        key.metric,
-                        key.labeler,
-                        rule.rule.name,
-                        movement,
-                        once_in,
-                        run_length,
-                        from_milliseconds(began_ms) if began_ms else None,
-                    )
-                )
-    return suspicions
+class _KnownEvidence(NamedTuple):
+    """The evidence in one partition."""
+
+    of_fields: Mapping[str, Suspicion | None]
+    """By the name of the field of the rule's state."""
+    of_new_rules: Sequence[Suspicion]
+
+    @property
+    def suspicions(self) -> list[Suspicion]:
+        """All evidence."""
+        return [*(suspicion for suspicion in self.of_fields.values() if suspicion is not None), *self.of_new_rules]
+
+
+def _known(stored: StoredEvidence, before: _KnownEvidence | None, changed: Mapping[str, bytes]) -> _KnownEvidence:
+    own = {name: _suspicion(stored.of_field(name, state)) for name, state in changed.items()}
+    if before is not None and before.of_fields.keys() >= own.keys():
+        return _KnownEvidence({**before.of_fields, **own}, before.of_new_rules)
+    of_fields = own if before is None else {**before.of_fields, **own}
+    begun = (_suspicion(evidence) for evidence in stored.of_new_rules(of_fields))
+    return _KnownEvidence(of_fields, [suspicion for suspicion in begun if suspicion is not None])
+
+
+def _suspicion(known: KeyEvidence | None) -> Suspicion | None:
+    if known is None:
+        return None
+    key, rule, (movement, once_in, run_length, began_ms) = known
+    began_at = from_milliseconds(began_ms) if began_ms else None
+    return Suspicion(key.pipeline, key.metric, key.labeler, rule, movement, once_in, run_length, began_at)

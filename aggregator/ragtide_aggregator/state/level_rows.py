@@ -4,7 +4,7 @@ They take the values, or the closed clusters, that alert rules take, and share a
 of a move. No clock, no I/O.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from ..alerts.rule_values import RuleValues, in_order
 from ..errors import reading
 from ..events.keys import EstimateKey
 from ..statistics.drift.budget import Budget
-from ..statistics.drift.levels import DIRECTIONS, LevelChange, Levels
+from ..statistics.drift.levels import DIRECTIONS, LevelChange, Levels, LevelTable
 from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.tables.batches import Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
@@ -110,24 +110,7 @@ class LevelRows(StatePart):
 
     def levels(self) -> list[WatchedLevel]:
         """Return what is known about each level that has a value."""
-        return [self._level(place) for place in range(len(self._watched)) if self._levels.table.since_ms[place] >= 0]
-
-    def _level(self, place: int) -> WatchedLevel:
-        key, table = self._rows.keys[self._watched[place]], self._levels.table
-        needed = 0 if table.known[place] else max(int(table.next_n[place]) - self._levels.n_learned(place), 1)
-        since = from_milliseconds(int(table.since_ms[place]))
-        if table.found_ms[place] < 0:
-            return WatchedLevel(key, needed, since)
-        lowest, highest = key.value_range
-        move = Move(
-            began_at=since,
-            found_at=from_milliseconds(int(table.found_ms[place])),
-            direction="rise" if table.rose[place] else "fall",
-            before=lowest + (highest - lowest) * float(table.before[place]),
-            after=lowest + (highest - lowest) * float(table.after[place]),
-            n_after=int(table.n_after[place]),
-        )
-        return WatchedLevel(key, needed, since, move, self._levels.change(place))
+        return watched_levels([self._rows.keys[row] for row in self._watched], self._levels)
 
     def _changed(self) -> tuple[Rows, Rows]:
         rows = np.array(sorted(self._rows.changed), dtype=np.intp)
@@ -173,3 +156,60 @@ class LevelRows(StatePart):
             rows, places = np.array(self._watched, dtype=np.intp), np.arange(len(self._watched))
         wrong = self._levels.impossible(places)
         return CheckpointField.LEVEL + self._rows.name(int(rows[np.argmax(wrong)])) if wrong.any() else None
+
+
+def read_levels(learn: int, fields: Mapping[str, bytes]) -> dict[EstimateKey, WatchedLevel]:
+    """Return the watched levels in fields of a checkpoint, for a reader that needs only their heads.
+
+    Args:
+        learn: least number of values from which a level is learned.
+        fields: names and the first `HEAD` bytes.
+
+    Raises:
+        DamagedFieldError: a field cannot be read.
+    """
+    keys = []
+    for name in fields:
+        with reading(name):
+            keys.append(EstimateKey.decode(name.removeprefix(CheckpointField.LEVEL)))
+    try:
+        levels = Levels.of_heads(learn, [*fields.values()])
+    except ValueError:
+        # One of them is damaged: the error names it.
+        for name, head in fields.items():
+            with reading(name):
+                Levels.of_heads(learn, [head])
+        raise
+    return {level.key: level for level in watched_levels(keys, levels) if is_watched(level.key)}
+
+
+def watched_levels(keys: Sequence[EstimateKey], levels: Levels) -> list[WatchedLevel]:
+    """Return what is known about each level that has a value.
+
+    Args:
+        keys: of all rows of the levels.
+    """
+    table = levels.table
+    columns = zip(
+        keys, table.since_ms.tolist(), table.found_ms.tolist(), table.known.tolist(), table.next_n.tolist(),
+        levels.n_learned().tolist(), strict=False,
+    )  # fmt: skip
+    watched = []
+    for place, (key, since_ms, found_ms, known, next_n, learned) in enumerate(columns):
+        if since_ms >= 0:
+            needed, since = 0 if known else max(next_n - learned, 1), from_milliseconds(since_ms)
+            move = None if found_ms < 0 else _move(key, table, place)
+            watched.append(WatchedLevel(key, needed, since, move, None if move is None else levels.change(place)))
+    return watched
+
+
+def _move(key: EstimateKey, table: LevelTable, place: int) -> Move:
+    lowest, highest = key.value_range
+    return Move(
+        began_at=from_milliseconds(int(table.since_ms[place])),
+        found_at=from_milliseconds(int(table.found_ms[place])),
+        direction="rise" if table.rose[place] else "fall",
+        before=lowest + (highest - lowest) * float(table.before[place]),
+        after=lowest + (highest - lowest) * float(table.after[place]),
+        n_after=int(table.n_after[place]),
+    )

@@ -14,7 +14,7 @@ holds the mean (docs/understand/drift.md).
 
 from collections.abc import Iterator, Sequence
 from math import ceil, sqrt
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -100,6 +100,10 @@ class LevelTable(RowTable, version=2, what="levels", capacity=16):
     """Number of values before it from which the level was learned."""
 
 
+HEAD: Final = LevelTable.SIZE + ClusterTable.SIZE
+"""Bytes of a level before its detectors."""
+
+
 class LevelChange(NamedTuple):
     """A move of a level, scaled to [0, 1]."""
 
@@ -154,6 +158,24 @@ class Levels:
         self.learn = learn
         self.table, self._learned, self._detectors = LevelTable(), ClusterTable(), DetectorTable()
 
+    @classmethod
+    def of_heads(cls, learn: int, heads: Sequence[bytes]) -> Self:
+        """Return levels from the first `HEAD` bytes of what `bytes_of` returned for each: they take no values.
+
+        Raises: ValueError if the bytes were written by another version, or hold an impossible number.
+        """
+        levels, rows = cls(learn), np.arange(len(heads))
+        for table in (levels.table, levels._learned):
+            table.add_rows(len(heads))
+        levels.table.next_n[rows] = learn
+        kept = [place for place, head in enumerate(heads) if not levels._begins_anew(place, head)]
+        size = levels.table.size
+        levels.table.load_rows(rows[kept], b"".join(heads[place][:size] for place in kept))
+        levels._learned.load_rows(rows[kept], b"".join(heads[place][size:HEAD] for place in kept))
+        if (levels.table.impossible(rows) | levels._learned.impossible(rows)).any():
+            raise ValueError("a level holds a number that is not finite, or impossible")
+        return levels
+
     def add_row(self) -> int:
         """Add a level and return its row."""
         for _ in DIRECTIONS:
@@ -163,9 +185,10 @@ class Levels:
         self.table.next_n[row] = self.learn
         return row
 
-    def n_learned(self, row: int) -> int:
-        """Return the number of values that were learned since the first value, or since the last move was found."""
-        return int(self._learned.values(np.array([row]))[0])
+    def n_learned(self) -> Rows:
+        """Return for each level the number of values that were learned since its first value, or since its last move
+        was found."""
+        return self._learned.values(np.arange(len(self.table)))
 
     def change(self, row: int) -> "LevelChange":
         """Return the last move of a level, with the values that came since it was found."""

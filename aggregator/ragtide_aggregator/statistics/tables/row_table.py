@@ -152,12 +152,21 @@ class RowTable:
     def add_row(self) -> int:
         """Add a row and return its index."""
         if self._used == self._room:
-            for column, shape in self._shapes.items():
-                array = np.concatenate([self.__dict__[column.name], column.rows(shape, self._room)], axis=column.axis)
-                self.__dict__[column.name] = array
-            self._room *= 2
+            self._grow(self._room)
         self._used += 1
         return self._used - 1
+
+    def add_rows(self, count: int) -> None:
+        """Add rows; much faster than one by one."""
+        if self._used + count > self._room:
+            self._grow(max(self._room, self._used + count - self._room))
+        self._used += count
+
+    def _grow(self, more: int) -> None:
+        for column, shape in self._shapes.items():
+            array = np.concatenate([self.__dict__[column.name], column.rows(shape, more)], axis=column.axis)
+            self.__dict__[column.name] = array
+        self._room += more
 
     def clear(self, row: int) -> None:
         """Set a row to what it was when it was added."""

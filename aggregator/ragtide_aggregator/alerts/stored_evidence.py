@@ -1,0 +1,85 @@
+"""Reads the evidence of rules from their states in a checkpoint, for a reader without a state. No clock, no I/O."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_schemas import AlertRule
+
+from ..errors import reading
+from ..events.keys import HIDDEN, EstimateKey
+from ..statistics.drift.drift import DetectorTable
+from .rule_state import FirstAnswerCounts, RuleEvidence, RuleState, matches
+from .rule_values import BEGINNINGS
+
+_KIND: Final = CheckpointField.RULE_STATE
+
+
+class KeyEvidence(NamedTuple):
+    """The evidence of one rule on one key."""
+
+    key: EstimateKey
+    rule: str
+    """Name of the rule."""
+    evidence: RuleEvidence
+
+
+class StoredEvidence:
+    """Reads the evidence of rules.
+
+    Args:
+        rules: of the reader; the state of another rule, or of a changed one, has no evidence.
+    """
+
+    def __init__(self, rules: Sequence[AlertRule]) -> None:
+        self._rules = rules
+        # By name whether a rule looks for a change at once, and does not learn first.
+        self._begins: dict[str, bool] = {}
+
+    def of_field(self, name: str, state: bytes) -> KeyEvidence | None:
+        """Return the evidence in the field of a rule state; None while the rule looks for no change.
+
+        Raises:
+            DamagedFieldError: the field cannot be read.
+        """
+        if not RuleState.may_look_for_change(state):
+            return None
+        with reading(name):
+            owner = RuleState.owner(name.removeprefix(_KIND), self._rules)
+            if owner is None or not _is_read(*owner):
+                return None
+            rule = RuleState(*owner, DetectorTable())
+            if RuleState.took_first_answers(state):
+                rule.begin_first_answers({length: FirstAnswerCounts() for length in BEGINNINGS})
+            rule.load(state)
+        return _evidence(rule)
+
+    def of_new_rules(self, names: Iterable[str]) -> Iterator[KeyEvidence]:
+        """Yield the evidence of rules that have no stored state yet on the keys of other rules.
+
+        Args:
+            names: of all fields of rule states.
+        """
+        stored: dict[EstimateKey, set[str]] = {}
+        for name in names if any(self._begins.get(rule.name, True) for rule in self._rules) else ():
+            with reading(name):
+                field = name.removeprefix(_KIND)
+                stored.setdefault(RuleState.key_of(field), set()).add(field)
+        for key, fields in stored.items():
+            for rule in self._rules:
+                if self._begins.get(rule.name, True) and _is_read(rule, key):
+                    state = RuleState(rule, key, DetectorTable())
+                    self._begins[rule.name] = state.looks_for_change
+                    begun = None if state.field in fields else _evidence(state)
+                    if begun is not None:
+                        yield begun
+
+
+def _is_read(rule: AlertRule, key: EstimateKey) -> bool:
+    whole = key.segment is None and key.run is None
+    return whole and not key.metric.startswith(HIDDEN) and matches(rule, key)
+
+
+def _evidence(state: RuleState) -> KeyEvidence | None:
+    evidence = state.evidence()
+    return None if evidence is None else KeyEvidence(state.key, state.rule.name, evidence)
