@@ -112,7 +112,9 @@ async def test_it_reads_only_whole_pipelines_and_only_after_a_commit(async_redis
     deployment = Deployment(async_redis, SETTINGS)
     await owner.commit(*events(50), *events(50, 100, run="r"))
     await deployment.overview()
-    part = deployment._overview._states._fields._known[owner.streams]
+    fields = deployment._overview._states._fields
+    assert fields is not None
+    part = fields._known[owner.streams]
     assert {name.partition(":")[2] for name in part.names if '"r"' in name or "lang=" in name} == set()
     first, means = await deployment.overview(), await deployment.means()
     assert await deployment.overview() is first

@@ -56,6 +56,11 @@ class AdjustedRules:
         if adjusted:
             self._states[row], self._rows.holds[row] = adjusted, True
 
+    def add_rows_without_rules(self, count: int) -> None:
+        """Add rows without rules."""
+        self._rows.add_rows(count)
+        self._value += [""] * count
+
     def within(
         self, chosen: Rows, rows: Rows, values: Floats, of: Rows, sizes: Rows | None = None
     ) -> dict[str, SegmentsWithin]:

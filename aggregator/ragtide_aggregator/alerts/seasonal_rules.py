@@ -63,6 +63,10 @@ class SeasonalRules:
         """Add the states of the rules on the next row."""
         self._add_baselines(self._rows.add_row(), states)
 
+    def add_rows_without_rules(self, count: int) -> None:
+        """Add rows without rules."""
+        self._rows.add_rows(count)
+
     def _add_baselines(self, row: int, states: Iterable[RuleState]) -> None:
         self._rows.first[row] = len(self._states)
         for state in states:

@@ -1,12 +1,12 @@
 """Reads the evidence of rules from their states in a checkpoint, for a reader without a state. No clock, no I/O."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import AlertRule
 
-from ..errors import reading
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.drift import DetectorTable
 from .rule_state import FirstAnswerCounts, RuleEvidence, RuleState, matches
@@ -40,18 +40,17 @@ class StoredEvidence:
         """Return the evidence in the field of a rule state; None while the rule looks for no change.
 
         Raises:
-            DamagedFieldError: the field cannot be read.
+            ValueError: the field cannot be read; other errors of a damaged field, too.
         """
         if not RuleState.may_look_for_change(state):
             return None
-        with reading(name):
-            owner = RuleState.owner(name.removeprefix(_KIND), self._rules)
-            if owner is None or not _is_read(*owner):
-                return None
-            rule = RuleState(*owner, DetectorTable())
-            if RuleState.took_first_answers(state):
-                rule.begin_first_answers({length: FirstAnswerCounts() for length in BEGINNINGS})
-            rule.load(state)
+        owner = RuleState.owner(name.removeprefix(_KIND), self._rules)
+        if owner is None or not _is_read(*owner):
+            return None
+        rule = RuleState(*owner, DetectorTable())
+        if RuleState.took_first_answers(state):
+            rule.begin_first_answers({length: FirstAnswerCounts() for length in BEGINNINGS})
+        rule.load(state)
         return _evidence(rule)
 
     def of_new_rules(self, names: Iterable[str]) -> Iterator[KeyEvidence]:
@@ -62,7 +61,7 @@ class StoredEvidence:
         """
         stored: dict[EstimateKey, set[str]] = {}
         for name in names if any(self._begins.get(rule.name, True) for rule in self._rules) else ():
-            with reading(name):
+            with suppress(ValueError):  # the owner of the partition drops what is no name of a rule state
                 field = name.removeprefix(_KIND)
                 stored.setdefault(RuleState.key_of(field), set()).add(field)
         for key, fields in stored.items():

@@ -42,8 +42,6 @@ def pipeline_of_field(name: str) -> str | None:
     return None if parts is None else _strings(rest.split(":", parts)[-1], 1)[0][0]
 
 
-
-
 def _strings(text: str, count: int) -> tuple[list[str], int]:
     at = len(text) - len(text.lstrip("["))
     strings: list[str] = []

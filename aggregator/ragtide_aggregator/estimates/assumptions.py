@@ -41,11 +41,8 @@ class DependentPipeline(NamedTuple):
 def dependent_pipelines(state: AggregatorState) -> list[DependentPipeline]:
     """Return the pipelines without clusters whose dependence is certain, sorted by name."""
     clustered = state.clustered
-    rows = [
-        row
-        for row, key in enumerate(state.keys)
-        if (key.pipeline, key.run) not in clustered and state.measures_dependence(row)
-    ]
+    measured = np.flatnonzero(state.measures_dependence(np.arange(len(state.keys)))).tolist()
+    rows = [row for row in measured if (state.keys[row].pipeline, state.keys[row].run) not in clustered]
     dependence = state.dependence(np.array(rows, dtype=np.intp))
     if dependence is None:
         return []

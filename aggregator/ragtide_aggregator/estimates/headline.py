@@ -489,6 +489,114 @@ def _firing(key: EstimateKey, around: Circumstances) -> Sequence[Alert]:
     return around.firing.get((key.pipeline, key.segment, key.metric), ())
 
 
+class Standing(NamedTuple):
+    """How a metric of a pipeline or of a segment value stands. Its headline takes longer, and only some are shown."""
+
+    means: Sequence[MetricMean]
+    """Of the metric."""
+    choice: Choice
+    """The shown one."""
+    number: HeadlineNumber
+    """Of the shown one in the range."""
+    around: Circumstances
+    state: HeadlineState
+    needed: int | None
+    """About how many more values it needs to have enough, or to be known."""
+
+    @property
+    def key(self) -> EstimateKey:
+        """Key of the shown mean."""
+        return self.number.mean.key
+
+    @property
+    def interval(self) -> Interval[float | None, float | None]:
+        """The number with its interval."""
+        return self.number.mean.interval
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether the number is known with both ends of its interval."""
+        interval = self.interval
+        return interval.estimate is not None and interval.lower is not None and interval.upper is not None
+
+    def headline(self, confidence: float) -> Headline:
+        """Return the headline.
+
+        Args:
+            confidence: level of the intervals.
+        """
+        all_time, around, (mean, span) = self.means[self.choice.place], self.around, self.number
+        key, interval = mean.key, mean.interval
+        watch = watch_of(mean, around)
+        firing = _firing(key, around)
+        since = max((alert.began_at for alert in firing if alert.began_at is not None), default=None)
+        if since is None and watch is not None:
+            since = watch.since
+        lowest, highest = mean.value_range
+        names = key.names
+        del names["run"]
+        band = None
+        if self.choice.awaited is None and not firing:
+            definition = METRICS.get(key.metric) if key.measure is None else None
+            band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper))
+        return Headline(
+            **names,
+            lowest=lowest,
+            highest=highest,
+            direction=mean.direction,
+            estimator="mean" if mean.proxy is None else "prediction_powered",
+            proxy=None if mean.proxy is None else mean.proxy.labeler,
+            judge=judge_progress(self.means, self.choice, around),
+            other_labelers=tuple(sorted({other.key.labeler for other in self.means} - {key.labeler})),
+            range=span.name,
+            start=span.start,
+            end=span.end,
+            version=span.version,
+            n=mean.n,
+            n_waiting=mean.n_waiting,
+            estimate=interval.estimate,
+            lower=interval.lower,
+            upper=interval.upper,
+            n_absent=mean.n_absent,
+            coverage=mean.coverage,
+            confidence=confidence,
+            would_see=_would_see(self.means, self.choice, around),
+            steady_for=steady_for(around.slopes_of(_watched_key(all_time, around)), key.metric)
+            if self.state == "steady"
+            else None,
+            band=band,
+            state=self.state,
+            since=since,
+            move=None if watch is None else watch.move,
+            needed=self.needed,
+            rules=tuple(
+                rule.name
+                for rule in around.rules
+                if watches(rule, key) or (all_time.proxy is not None and watches(rule, all_time.proxy))
+            ),
+            all_time=MeanOfAll(
+                n=all_time.n,
+                estimate=all_time.interval.estimate,
+                lower=all_time.interval.lower,
+                upper=all_time.interval.upper,
+            ),
+            updated_at=mean.updated_at,
+        )
+
+
+def standing(means: Sequence[MetricMean], choice: Choice, number: HeadlineNumber, around: Circumstances) -> Standing:
+    """Return how a metric stands.
+
+    Args:
+        choice: the shown one.
+        number: of the chosen one in the range.
+        around: what else is known.
+    """
+    judge, watch = judge_progress(means, choice, around), watch_of(number.mean, around)
+    state, needed = _state(number, around, watch, judge, firing=bool(_firing(number.mean.key, around)))
+    return Standing(means, choice, number, around, state, needed)
+
+
 def headline(
     means: Sequence[MetricMean],
     choice: Choice,
@@ -505,65 +613,7 @@ def headline(
         around: what else is known.
         confidence: level of the intervals.
     """
-    all_time, (mean, span) = means[choice.place], number
-    key, interval = mean.key, mean.interval
-    watch = watch_of(mean, around)
-    firing = _firing(key, around)
-    judge = judge_progress(means, choice, around)
-    state, needed = _state(number, around, watch, judge, firing=bool(firing))
-    since = max((alert.began_at for alert in firing if alert.began_at is not None), default=None)
-    if since is None and watch is not None:
-        since = watch.since
-    lowest, highest = mean.value_range
-    names = key.names
-    del names["run"]
-    band = None
-    if choice.awaited is None and not firing:
-        definition = METRICS.get(key.metric) if key.measure is None else None
-        band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper))
-    return Headline(
-        **names,
-        lowest=lowest,
-        highest=highest,
-        direction=mean.direction,
-        estimator="mean" if mean.proxy is None else "prediction_powered",
-        proxy=None if mean.proxy is None else mean.proxy.labeler,
-        judge=judge,
-        other_labelers=tuple(sorted({other.key.labeler for other in means} - {key.labeler})),
-        range=span.name,
-        start=span.start,
-        end=span.end,
-        version=span.version,
-        n=mean.n,
-        n_waiting=mean.n_waiting,
-        estimate=interval.estimate,
-        lower=interval.lower,
-        upper=interval.upper,
-        n_absent=mean.n_absent,
-        coverage=mean.coverage,
-        confidence=confidence,
-        would_see=_would_see(means, choice, around),
-        steady_for=steady_for(around.slopes_of(_watched_key(all_time, around)), key.metric)
-        if state == "steady"
-        else None,
-        band=band,
-        state=state,
-        since=since,
-        move=None if watch is None else watch.move,
-        needed=needed,
-        rules=tuple(
-            rule.name
-            for rule in around.rules
-            if watches(rule, key) or (all_time.proxy is not None and watches(rule, all_time.proxy))
-        ),
-        all_time=MeanOfAll(
-            n=all_time.n,
-            estimate=all_time.interval.estimate,
-            lower=all_time.interval.lower,
-            upper=all_time.interval.upper,
-        ),
-        updated_at=mean.updated_at,
-    )
+    return standing(means, choice, number, around).headline(confidence)
 
 
 def _would_see(means: Sequence[MetricMean], choice: Choice, around: Circumstances) -> str | None:

@@ -229,7 +229,7 @@ class View:
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
         effects = design_effects(moments)
         if self.span is None:
-            single = np.array([self.state.measures_dependence(row) for row in rows.tolist()], dtype=bool)
+            single = self.state.measures_dependence(rows)
             counts = 0 if moments.clusters is None else moments.clusters.count
             places = np.flatnonzero(single & (counts == 0))
             dependence = self.state.dependence(rows[places])

@@ -24,7 +24,7 @@ from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 from ..checkpoint.options import level_options, reader_options
 from ..estimates.estimates import check_live, estimates, metric_means
-from ..estimates.headline import HeadlineRange, headline_range
+from ..estimates.headline import HeadlineRange, Standing, headline_range
 from ..estimates.means import MetricMean
 from ..estimates.over_time import History, Joining
 from ..estimates.view import IntervalMethod
@@ -226,6 +226,23 @@ class Deployment:
             TooManySegmentsError: too many other segment values were read within the last minute.
             ValueError: unknown range.
         """
+        standings = await self.standings(chosen, pipeline=pipeline, segment=segment, segments=segments, labeler=labeler)
+        level = self.settings.confidence
+        return await asyncio.to_thread(lambda: [standing.headline(level) for standing in standings])
+
+    async def standings(
+        self,
+        chosen: HeadlineRange | str = "default",
+        *,
+        pipeline: str | None = None,
+        segment: str | None = None,
+        segments: bool = False,
+        labeler: str | None = None,
+    ) -> list[Standing]:
+        """Return how each metric of live pipelines stands, for a screen that shows the headlines of some.
+
+        Arguments and errors are those of `headlines`.
+        """
         span = headline_range(chosen, utc_now()) if isinstance(chosen, str) else chosen
         if segments:
             means = await self._all_means(pipeline)
@@ -238,7 +255,7 @@ class Deployment:
                 means = [*means, *await self.means(segment)]
         stops = JudgeStops(self._redis, self.settings, self._partitions, self._history)
         reader = Headlines(self.settings, self._partitions, self._history, self._versions, stops)
-        read = await reader.read(
+        read = await reader.standings(
             # The answers to sentinels are no traffic: they have headlines only if they are asked for.
             [
                 mean
@@ -252,7 +269,7 @@ class Deployment:
             slopes=await read_slopes(self._redis, self.settings.prefix),
             labeler=labeler,
         )
-        return [headline for headline in read if segments or headline.segment == segment]
+        return [standing for standing in read if segments or standing.key.segment == segment]
 
     async def traffic(self) -> dict[str, float]:
         """Return the answers an hour of each live pipeline, of the last day; 0 without an answer in it.

@@ -8,7 +8,7 @@ from typing import Final
 
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert, Headline, utc_now
+from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
 from ragtide_schemas.slopes import SlopesByMetric
 
@@ -22,6 +22,7 @@ from ..estimates.headline import (
     HeadlineNumber,
     HeadlineRange,
     MeasuredBy,
+    Standing,
     WholeChoice,
     answer_counts,
     beginning_of,
@@ -29,10 +30,10 @@ from ..estimates.headline import (
     chosen_mean,
     chosen_part,
     firing_alerts,
-    headline,
     is_narrow,
     number_of_point,
     number_since_change,
+    standing,
 )
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
@@ -77,7 +78,7 @@ class Headlines:
         self._stops = stops
         self._method = IntervalMethod(AUTO, settings.confidence)
 
-    async def read(
+    async def standings(
         self,
         means: Sequence[MetricMean],
         chosen: HeadlineRange,
@@ -87,8 +88,8 @@ class Headlines:
         watches: Sequence[WatchedLevel],
         slopes: Mapping[tuple[str, str], SlopesByMetric],
         labeler: str | None = None,
-    ) -> list[Headline]:
-        """Return the headlines of some means, ordered by pipeline, segment and metric.
+    ) -> list[Standing]:
+        """Return how the metrics of some means stand, ordered by pipeline, segment and metric.
 
         Args:
             means: over all time, with all labelers of each metric; with a segment value its whole pipeline, too.
@@ -124,12 +125,12 @@ class Headlines:
         selected = await asyncio.to_thread(_select, means, in_range, chosen, labeler)
         shorter = await self._shorter(selected, chosen, around, counting) if chosen.shortens else {}
 
-        def compute() -> list[Headline]:
-            headlines = [
-                headline(of_group, choice, shorter.get(place, known), around, confidence=self._method.confidence)
+        def compute() -> list[Standing]:
+            standings = [
+                standing(of_group, choice, shorter.get(place, known), around)
                 for place, (of_group, choice, known) in enumerate(selected)
             ]
-            return sorted(headlines, key=lambda entry: (entry.pipeline, entry.segment or "", entry.metric))
+            return sorted(standings, key=lambda entry: (entry.key.pipeline, entry.key.segment or "", entry.key.metric))
 
         return await asyncio.to_thread(compute)
 

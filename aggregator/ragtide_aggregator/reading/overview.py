@@ -51,7 +51,7 @@ class Overview:
         segment: str | None = None,
         names: FieldNames,
     ) -> None:
-        of_segment = replace(options, panes=NO_WINDOWS, quantiles=False, history=None)
+        of_segment = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, dependence=False)
         self._states = PartitionStates(redis, of_segment, split=split, select=live_keys(segment), names=names)
         self._partitions = partitions
         self._method = IntervalMethod(AUTO, confidence)

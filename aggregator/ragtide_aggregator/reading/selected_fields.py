@@ -93,10 +93,7 @@ class SelectedFields:
             replies = await pipe.execute()
         stored = zip(partitions, replies[: len(partitions)], replies[len(partitions) :], strict=True)
         read = await asyncio.gather(
-            *(
-                self._read(streams, version, tuple(revision), length)
-                for streams, (version, *revision), length in stored
-            )
+            *(self._read(streams, version, tuple(revision), length) for streams, (version, *revision), length in stored)
         )
         changed = {streams: known for streams, known in zip(partitions, read, strict=True) if known is not None}
         yield {streams: self._changed(streams, known) for streams, known in changed.items()}

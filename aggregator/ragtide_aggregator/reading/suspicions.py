@@ -13,6 +13,7 @@ from ragtide_schemas import from_milliseconds
 from ragtide_schemas.alert_kinds import Movement
 
 from ..alerts.stored_evidence import KeyEvidence, StoredEvidence
+from ..errors import reading
 from ..events.keys import EstimateKey
 from ..state.options import NO_WINDOWS, StateOptions
 from .field_names import FieldNames, Listing
@@ -143,7 +144,10 @@ class _KnownEvidence(NamedTuple):
 
 
 def _known(stored: StoredEvidence, before: _KnownEvidence | None, changed: Mapping[str, bytes]) -> _KnownEvidence:
-    own = {name: _suspicion(stored.of_field(name, state)) for name, state in changed.items()}
+    own: dict[str, Suspicion | None] = {}
+    for name, state in changed.items():
+        with reading(name):
+            own[name] = _suspicion(stored.of_field(name, state))
     if before is not None and before.of_fields.keys() >= own.keys():
         return _KnownEvidence({**before.of_fields, **own}, before.of_new_rules)
     of_fields = own if before is None else {**before.of_fields, **own}

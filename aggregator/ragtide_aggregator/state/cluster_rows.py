@@ -52,9 +52,9 @@ class ClusterRows(StatePart):
         """Pipelines and runs with clusters."""
         return self.open.scopes
 
-    def add_key(self, row: int, key: EstimateKey) -> None:
-        """Add the row of a key."""
-        self.sums.add_row()
+    def add_keys(self, row: int, keys: Sequence[EstimateKey]) -> None:
+        """Add the rows of keys."""
+        self.sums.add_rows(len(keys))
 
     def begin(self, scope: Scope) -> list[int]:
         """Begin the clusters of a pipeline and run: all values so far are single ones. Return its rows."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
 
@@ -40,14 +41,19 @@ class MeasuredRows(StatePart, Generic[Table]):
         # For each row of the state its row in the table; -1 if it is not measured.
         self._places = _Places()
 
-    def add_key(self, row: int, key: EstimateKey) -> None:
-        """Add the row of a key, and measure it if it is one of those."""
-        self._places.add_row()
-        if self._is_suitable(row, key):
-            self._places.place[row] = self._table.add_row()
+    def add_keys(self, row: int, keys: Sequence[EstimateKey]) -> None:
+        """Add the rows of keys, and measure those that are suitable."""
+        self._places.add_rows(len(keys))
+        for place, key in enumerate(keys, row):
+            if self._is_suitable(place, key):
+                self._places.place[place] = self._table.add_row()
 
     def _is_suitable(self, row: int, key: EstimateKey) -> bool:
         return key.segment is None and key.metric not in UNBOUNDED and not key.metric.startswith(HIDDEN)
+
+    def which(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return for each row whether it is measured."""
+        return np.asarray(self._places.place[rows] >= 0)
 
     def measures(self, row: int) -> bool:
         """Return whether a row is measured."""

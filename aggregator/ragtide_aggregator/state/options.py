@@ -120,6 +120,9 @@ class StateOptions:
     """Which keys have a history; None for no history."""
     levels: LevelOptions | None = None
     """How the levels of metrics are watched; None watches none."""
+    dependence: bool = True
+    """Whether the dependence of neighbouring values is measured where interactions may depend on each other; False only
+    for a reader of means without design effects."""
     caps: KeyCaps | None = None
     """Caps on keys; None for no caps, for few events or for states that are only read."""
 

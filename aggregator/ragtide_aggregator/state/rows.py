@@ -113,6 +113,11 @@ class StatePart:
     def add_key(self, row: int, key: EstimateKey) -> None:
         """Follow a new key, whose row is the next one."""
 
+    def add_keys(self, row: int, keys: Sequence[EstimateKey]) -> None:
+        """Follow new keys, whose rows are the next ones, from `row` on."""
+        for place, key in enumerate(keys, row):
+            self.add_key(place, key)
+
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that the interactions of a pipeline and run count in clusters: all so far are single ones.
 
@@ -234,13 +239,8 @@ class KeyRows(RowTable, StatePart, what="counts"):
         """Return the row of a key; a new key gets a row."""
         row = self._index.get(key)
         if row is None:
-            row = self._index[key] = self.add_row()
-            self.keys.append(key)
-            self._names.append(None)
-            self.moments.add_row()
-            self.count_unit[row], self.in_range[row] = key.count_unit, key.metric not in UNBOUNDED
-            for part in self.parts:
-                part.add_key(row, key)
+            self._add_keys([key])
+            row = len(self) - 1
         return row
 
     def name(self, row: int) -> str:
@@ -256,6 +256,35 @@ class KeyRows(RowTable, StatePart, what="counts"):
         if row is None:
             row = self._named[name] = self.row(EstimateKey.decode(name))
         return row
+
+    def rows_named(self, names: Sequence[str]) -> list[int]:
+        """Return the rows of keys as text; new keys get rows: all at once, because a reader may have many.
+
+        Raises:
+            DamagedFieldError: a key cannot be read; the field is that of its counts.
+        """
+        new = [name for name in names if name not in self._named]
+        keys: list[EstimateKey] = []
+        for name in new:
+            with reading(CheckpointField.ESTIMATE + name):
+                keys.append(EstimateKey.decode(name))
+        added = [key for key in dict.fromkeys(keys) if key not in self._index]
+        self._add_keys(added)
+        for name, key in zip(new, keys, strict=True):
+            self._named[name] = self._index[key]
+        return [self._named[name] for name in names]
+
+    def _add_keys(self, keys: Sequence[EstimateKey]) -> None:
+        row = len(self)
+        self.add_rows(len(keys))
+        self.moments.add_rows(len(keys))
+        self.keys += keys
+        self._names += [None] * len(keys)
+        for place, key in enumerate(keys, row):
+            self._index[key] = place
+            self.count_unit[place], self.in_range[place] = key.count_unit, key.metric not in UNBOUNDED
+        for part in self.parts:
+            part.add_keys(row, keys)
 
     def newest_ms(self, pipeline: str, run: str | None) -> int | None:
         """Return the time of the newest interaction of a pipeline and run; None without one."""
@@ -332,10 +361,7 @@ class KeyRows(RowTable, StatePart, what="counts"):
 
     def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
         """Set rows to fields that `take_changes` returned: all at once, because a state may have many."""
-        numbers = []
-        for name, _ in fields:
-            with reading(kind + name):
-                numbers.append(self.named(name))
+        numbers = self.rows_named([name for name, _ in fields])
         rows, end = np.array(numbers, dtype=np.intp), self.SIZE + MomentTable.SIZE
         try:
             self.load_rows(rows, b"".join(data[: self.SIZE] for _, data in fields))

@@ -344,6 +344,14 @@ class StateAlerts(StatePart):
         )
         self._alerts: list[Alert] = []
 
+    def add_keys(self, row: int, keys: Sequence[EstimateKey]) -> None:
+        """Add the rules on keys."""
+        if not self._has_rules:
+            self.rules.add_rows_without_rules(len(keys))
+            return
+        for place, key in enumerate(keys, row):
+            self.add_key(place, key)
+
     def add_key(self, row: int, key: EstimateKey) -> None:
         """Add the rules on a key."""
         self.rules.add_row(key)

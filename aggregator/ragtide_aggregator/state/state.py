@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
@@ -81,7 +82,7 @@ class AggregatorState:
         self._dependence: DependenceRows | None = None
         if options.clusters is not None:
             self._clusters = ClusterRows(options.clusters, self._rows, self._pairs)
-            self._dependence = DependenceRows(self._rows)
+            self._dependence = DependenceRows(self._rows) if options.dependence else None
         self._panes = PaneTable(options.panes, self._rows) if options.panes.windows else None
         self._history: HistoryRows | None = None
         if options.history is not None:
@@ -260,10 +261,10 @@ class AggregatorState:
         """Return the swings over the day of measured rows, scaled to [0, 1]."""
         return self._applied._swings.swings(rows, direction)
 
-    def measures_dependence(self, row: int) -> bool:
-        """Return whether the dependence of a row's values is measured."""
+    def measures_dependence(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return for each row whether the dependence of its values is measured."""
         measured = self._applied._dependence
-        return measured is not None and measured.measures(row)
+        return np.zeros(rows.shape, dtype=bool) if measured is None else measured.which(rows)
 
     @property
     def targets(self) -> Targets:

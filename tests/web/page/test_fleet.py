@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,24 +15,27 @@ from ragtide_aggregator.estimates.headline import (
     OVER_ALL,
     Circumstances,
     HeadlineNumber,
+    Standing,
     by_group,
     chosen_mean,
     firing_alerts,
-    headline,
     more_needed,
+    standing,
 )
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert, Headline, MetricEvent
-from ragtide_web.reading.fleet import fleet, positions, worst_first
+from ragtide_schemas import Alert, MetricEvent
+from ragtide_web.reading import fleet as fleets
+from ragtide_web.reading.fleet import positions, worst_first
 
 NOW = START + timedelta(hours=1)
+fleet = partial(fleets.fleet, confidence=0.95)
 
 
-def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -> list[Headline]:
-    """Return the headlines of events over all time."""
+def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -> list[Standing]:
+    """Return how the metrics stand of events over all time."""
     state = AggregatorState(reader_options(Settings()))
     for one in events:
         state.apply(one)
@@ -40,7 +44,7 @@ def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -
     for means in by_group(metric_means(state, IntervalMethod(AUTO, 0.95))).values():
         choice = chosen_mean(means, {})
         assert choice is not None
-        found.append(headline(means, choice, HeadlineNumber(means[choice.place], OVER_ALL), known, confidence=0.95))
+        found.append(standing(means, choice, HeadlineNumber(means[choice.place], OVER_ALL), known))
     return found
 
 
@@ -145,13 +149,14 @@ def test_the_announced_number_of_values_narrows_the_interval() -> None:
         mean = rng.uniform(0.2, 0.8)
         values = rng.beta(4 * mean, 4 * (1 - mean), 4000)
         first = int(rng.integers(10, 60))
-        (early,) = [one for one in of(adherence(values[:first])) if one.metric == "trace.adherence"]
+        (early,) = [one.interval for one in of(adherence(values[:first])) if one.key.metric == "trace.adherence"]
         assert early.lower is not None
         assert early.upper is not None
         more = more_needed(first, early.upper - early.lower)
         if more is None:
             continue
-        (later,) = [one for one in of(adherence(values[: first + more])) if one.metric == "trace.adherence"]
+        after = of(adherence(values[: first + more]))
+        (later,) = [one.interval for one in after if one.key.metric == "trace.adherence"]
         assert later.lower is not None
         assert later.upper is not None
         wide += later.upper - later.lower > 1.15 * NARROW

@@ -33,7 +33,7 @@ async def test_a_commit_is_shown_at_once_unless_reading_takes_long(async_redis: 
     shown = ShownHeadlines(Deployment(async_redis, Settings()), clock)
 
     async def n() -> int:
-        return max(headline.n for headline in await shown.read("all"))
+        return max(standing.number.mean.n for standing in await shown.read("all"))
 
     await owner.commit(*adherence([0.8] * 20))
     assert await n() == 20
@@ -55,7 +55,7 @@ class SlowDeployment:
         self.may_read = asyncio.Event()
         self.begun = self.ended = 0
 
-    async def headlines(self, *_: Any, **__: Any) -> Any:
+    async def standings(self, *_: Any, **__: Any) -> Any:
         self.begun += 1
         await self.may_read.wait()
         self.ended += 1

@@ -103,7 +103,9 @@ class HeadlineCollector(Collector):
             return
         try:
             async with asyncio.timeout(LIMIT_S):
-                self._headlines = (await self._deployment.headlines())[: self._settings.cap]
+                standings = (await self._deployment.standings())[: self._settings.cap]
+                level = self._deployment.settings.confidence
+                self._headlines = [standing.headline(level) for standing in standings]
         except (*REDIS_ERRORS, CheckpointError) as error:
             if isinstance(error, TimeoutError) and not self._took_too_long:
                 self._took_too_long = True

@@ -8,6 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Query
 
+from ragtide_aggregator.estimates.headline import Standing
 from ragtide_schemas import METRICS, Alert, Direction, Headline
 from ragtide_schemas.details import FleetPipeline
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState
@@ -73,9 +74,10 @@ class Fleet:
 
 
 def fleet(
-    headlines: Iterable[Headline],
+    standings: Iterable[Standing],
     alerts: Iterable[Alert],
     *,
+    confidence: float,
     metrics: Sequence[str] = (),
     state: str = "",
     text: str = "",
@@ -85,7 +87,8 @@ def fleet(
     """Return the fleet.
 
     Args:
-        headlines: of the pipelines that the viewer may see.
+        standings: of the pipelines that the viewer may see; only the rows in view have headlines.
+        confidence: level of the intervals.
         metrics: to show; those that fire, and the most important ones, unless given.
         state: only pipelines in this state; all unless given.
         text: only pipelines whose name contains this text.
@@ -96,55 +99,58 @@ def fleet(
     for alert in alerts:
         if alert.status != "resolved":
             firing[alert.pipeline][alert.metric, alert.segment or ""] = None
-    by_pipeline: defaultdict[str, dict[str, Headline]] = defaultdict(dict)
-    for headline in headlines:
-        by_pipeline[headline.pipeline][headline.metric] = headline
-    known_metrics = sorted(
-        {
-            name
-            for own_headlines in by_pipeline.values()
-            for name, headline in own_headlines.items()
-            if headline.estimate is not None
-        },
-        key=importance,
-    )
+    by_pipeline: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
+    known: set[str] = set()
+    for standing in standings:
+        mean = standing.number.mean
+        by_pipeline[mean.key.pipeline][mean.key.metric] = standing
+        if mean.interval.estimate is not None:
+            known.add(mean.key.metric)
+    known_metrics = sorted(known, key=importance)
     fires = {metric for pipeline, changes in firing.items() if pipeline in by_pipeline for metric, _ in changes}
     columns = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _columns(known_metrics, fires)
     order = {name: place for place, name in enumerate(HEADLINE_STATES)}
     states = {
-        pipeline: _state(own_headlines, columns, fires=pipeline in firing)
-        for pipeline, own_headlines in by_pipeline.items()
+        pipeline: _state(own, columns, fires=pipeline in firing)
+        for pipeline, own in by_pipeline.items()
         if text.lower() in pipeline.lower()
     }
     matching = (pipeline for pipeline, known in states.items() if state in ("", known))
     chosen = sorted(matching, key=lambda pipeline: (order[states[pipeline]], pipeline))
     if limit is not None and first >= len(chosen):
         first = max(len(chosen) - 1, 0) // limit * limit
-    rows = [
-        FleetPipeline(
-            pipeline=pipeline,
-            state=states[pipeline],
-            n=max((headline.n for headline in own_headlines.values()), default=0),
-            updated_at=max(
-                (headline.updated_at for headline in own_headlines.values() if headline.updated_at), default=None
-            ),
-            firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in firing[pipeline]),
-            headlines=tuple(
-                own_headlines[name]
-                for name in columns
-                if name in own_headlines and own_headlines[name].estimate is not None
-            ),
-        )
-        for pipeline in chosen[first : None if limit is None else first + limit]
-        for own_headlines in (by_pipeline[pipeline],)
-    ]
+    rows = []
+    for pipeline in chosen[first : None if limit is None else first + limit]:
+        own = by_pipeline[pipeline]
+        shown = (own[name] for name in columns if name in own and own[name].interval.estimate is not None)
+        headlines = [standing.headline(confidence) for standing in shown]
+        rows.append(_row(pipeline, states[pipeline], own, [*firing[pipeline]], headlines))
     return Fleet(rows, len(chosen), first, columns, known_metrics)
 
 
-def _state(headlines: Mapping[str, Headline], columns: Sequence[str], *, fires: bool) -> HeadlineState:
+def _row(
+    pipeline: str,
+    state: HeadlineState,
+    standings: Mapping[str, Standing],
+    firing: Sequence[tuple[str, str]],
+    headlines: Sequence[Headline],
+) -> FleetPipeline:
+    means = [standing.number.mean for standing in standings.values()]
+    return FleetPipeline(
+        pipeline=pipeline,
+        state=state,
+        n=max((mean.n for mean in means), default=0),
+        updated_at=max((mean.updated_at for mean in means if mean.updated_at), default=None),
+        firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in firing),
+        headlines=tuple(headlines),
+    )
+
+
+def _state(standings: Mapping[str, Standing], columns: Sequence[str], *, fires: bool) -> HeadlineState:
     if fires:
         return "firing"
-    states = [headlines[name].state for name in columns if name in headlines and has_interval(headlines[name])]
+    shown = (standings[name] for name in columns if name in standings)
+    states = [standing.state for standing in shown if standing.has_ends]
     return min(states, key=HEADLINE_STATES.index, default="too few")
 
 
@@ -164,11 +170,6 @@ def importance(name: str) -> tuple[int, str]:
     """Return a key that orders metrics for a screen."""
     short = name.removeprefix("trace.")
     return (PREFERRED.index(short) if short in PREFERRED else len(PREFERRED), name)
-
-
-def has_interval(headline: Headline) -> bool:
-    """Return whether a headline has a number with an interval."""
-    return headline.estimate is not None and headline.lower is not None and headline.upper is not None
 
 
 def bounds(headline: Headline) -> tuple[float, float]:
@@ -281,20 +282,18 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice, limit: 
         chosen: the filters.
         limit: most rows; None for all.
     """
-    headlines = await shared.shown.read(chosen.range, chosen.scope)
+    standings = await shared.shown.read(chosen.range, chosen.scope)
     alerts = await visible_alerts(shared, viewer)
     if chosen.scope is not None:
         alerts = [alert for alert in alerts if alert.segment == chosen.scope]
 
     def draw() -> Fleet:
-        allowed = {name: viewer.may_use(name) for name in {headline.pipeline for headline in headlines}}
+        own = [standing for standing in standings if chosen.pipeline in ("", standing.key.pipeline)]
+        allowed = {name: viewer.may_use(name) for name in {standing.key.pipeline for standing in own}}
         return fleet(
-            (
-                headline
-                for headline in headlines
-                if allowed[headline.pipeline] and chosen.pipeline in ("", headline.pipeline)
-            ),
+            (standing for standing in own if allowed[standing.key.pipeline]),
             alerts,
+            confidence=shared.settings.confidence,
             metrics=chosen.metrics,
             state=chosen.state,
             text=chosen.text,
@@ -302,4 +301,4 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice, limit: 
             limit=limit,
         )
 
-    return await asyncio.to_thread(draw) if len(headlines) > LARGE else draw()
+    return await asyncio.to_thread(draw) if len(standings) > LARGE else draw()

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragtide_aggregator.estimates.headline import RANGES
+from ragtide_aggregator.estimates.headline import RANGES, Standing
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_schemas import Headline
 
 KEPT_S: Final = 10.0
 """Most seconds for which headlines are used again without a new reading."""
@@ -34,7 +33,7 @@ class _Reading:
     until: float = float("-inf")
     """When the headlines are read anew."""
     ended: float = float("-inf")
-    headlines: list[Headline] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
     """Reads the headlines anew."""
     waiting: int = 0
@@ -57,8 +56,8 @@ class ShownHeadlines:
         self._clock = clock
         self._readings: dict[tuple[str, str | None], _Reading] = {}
 
-    async def read(self, name: str, segment: str | None = None) -> list[Headline]:
-        """Return headlines: new ones where reading is fast, and otherwise none that are older than a minute.
+    async def read(self, name: str, segment: str | None = None) -> list[Standing]:
+        """Return how metrics stand: as of now where reading is fast, and otherwise none that are older than a minute.
 
         Args:
             name: of the range: one of `CHOICES`, or empty for the default range.
@@ -74,7 +73,7 @@ class ShownHeadlines:
             self._readings = {key: reading for key, reading in self._readings.items() if reading.until > now}
         reading = self._readings.setdefault((name, segment), _Reading())
         if now < reading.until:
-            return reading.headlines
+            return reading.standings
         task = reading.task
         if task is None:
             task = reading.task = asyncio.create_task(self._read_anew(reading, name, segment))
@@ -91,12 +90,12 @@ class ShownHeadlines:
             reading.waiting -= 1
         if task.done():
             task.result()
-        return reading.headlines
+        return reading.standings
 
     async def _read_anew(self, reading: _Reading, name: str, segment: str | None) -> None:
         began = self._clock()
         try:
-            reading.headlines = await self._deployment.headlines(name or "default", segment=segment)
+            reading.standings = await self._deployment.standings(name or "default", segment=segment)
         finally:
             reading.task = None
         reading.ended = ended = self._clock()

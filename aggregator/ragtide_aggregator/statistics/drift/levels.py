@@ -186,8 +186,7 @@ class Levels:
         return row
 
     def n_learned(self) -> Rows:
-        """Return for each level the number of values that were learned since its first value, or since its last move
-        was found."""
+        """Return how many values each level has learned from, since its first value or its last move."""
         return self._learned.values(np.arange(len(self.table)))
 
     def change(self, row: int) -> "LevelChange":

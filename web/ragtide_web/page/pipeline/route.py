@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.estimates.headline import Standing
 from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_runtime.settings.open_sessions import waiting_sentence
@@ -86,19 +87,23 @@ async def get_named_pipeline(
 async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipeline: str, chosen: Chosen) -> Response:
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
     span, versus, labeler = chosen
-    every = {mean.key.pipeline for mean in await shared.deployment.means()}
-    names_of_all = sorted(name for name in every if viewer.may_use(name))
-    if pipeline not in names_of_all:
+    names_of_all = [name for name in await shared.deployment.pipelines() if viewer.may_use(name)]
+    standings: Sequence[Standing] = ()
+    if pipeline in names_of_all:
+        standings = await shared.deployment.standings(
+            span.of_headlines, pipeline=pipeline, segments=True, labeler=labeler or None
+        )
+    whole_pipeline = [standing for standing in standings if standing.key.segment is None]
+    if pipeline not in names_of_all or not (whole_pipeline or labeler):
         raise HttpProblem(404, f"there is no pipeline {pipeline[:200]!r}: the fleet lists all that you may see")
-    headlines = await shared.deployment.headlines(
-        span.of_headlines, pipeline=pipeline, segments=True, labeler=labeler or None
-    )
-    mine = [headline for headline in headlines if headline.segment is None]
-    if not mine:
+    if not whole_pipeline:
         raise HttpProblem(404, f"no labeler {labeler[:200]!r} scores pipeline {pipeline[:200]!r}: leave labeler out")
+    level = shared.settings.confidence
+    headlines = [standing.headline(level) for standing in standings]
+    mine = [headline for headline in headlines if headline.segment is None]
     alerts = [alert for alert in await visible_alerts(shared, viewer) if alert.pipeline in (pipeline, "*")]
     metrics = sorted({headline.metric for headline in mine if headline.estimate is not None})
-    (row,) = fleet(mine, alerts, metrics=metrics).rows
+    (row,) = fleet(whole_pipeline, alerts, confidence=level, metrics=metrics).rows
     shown = {headline.metric: headline for headline in row.headlines}
     names = sorted(shown, key=importance)
     deploys = await _deploys(shared, pipeline, names, span)
