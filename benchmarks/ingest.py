@@ -26,7 +26,7 @@ from ingesting.measures import Cost, OpenTraces, PostRates, TraceCosts, measure_
 
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.telemetry.logs import configure_logging
 
 PARTS = ("traces", "memory", "posts")

@@ -15,7 +15,7 @@ from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.otlp import spans_of
 from ragtide_producers.traces.span import Span
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 from .requests import one_span_traces, trace_requests
 from .sending import request, send, service

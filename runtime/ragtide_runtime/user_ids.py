@@ -1,13 +1,16 @@
 """Pseudonyms in place of the ids of users, as the settings say. No I/O."""
 
 from dataclasses import dataclass, field
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from ragtide_schemas import MetricEvent, RagInteraction, hashed_user_id
+from ragtide_schemas import hashed_user_id
 
 from .settings.application import ApplicationSettings
 
-Model = TypeVar("Model", RagInteraction, MetricEvent)
+if TYPE_CHECKING:
+    from ragtide_schemas import MetricEvent, RagInteraction
+
+Model = TypeVar("Model", "RagInteraction", "MetricEvent")
 
 
 @dataclass(frozen=True, slots=True)

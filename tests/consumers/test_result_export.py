@@ -36,8 +36,8 @@ from ragtide_roles.doctor.results import result_findings
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.keys import DATA_FIELD, TRACEPARENT_FIELD, Streams
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry import span_exporter
 from ragtide_runtime.telemetry.health import ProcessTelemetry

@@ -25,8 +25,8 @@ from ragtide_producers import FileOptions, UnreadableFileError, read_rows
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.plain_values import LeftOut
 

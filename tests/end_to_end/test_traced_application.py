@@ -13,8 +13,8 @@ from ragtide import MetricEvent, RagInteraction, otel
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 

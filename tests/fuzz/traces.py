@@ -13,7 +13,7 @@ from typing import Any
 from ragtide_producers.errors import InvalidTracesError
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.otlp import decode_request, spans_of
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 WORDS = ("the", "lock", "opens", "within", "five", "seconds", "after", "code", "on", "frame", "helmets", "are", "lent")
 NOTHING: tuple[Any, ...] = ([], {"results": []}, {"documents": [], "total": 0}, "No results found.", "null")

@@ -14,8 +14,8 @@ from ragtide_producers.ingest.receiver import TraceReceiver
 from ragtide_producers.ingest.service import TraceReader
 from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.telemetry import IngestTelemetry
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 

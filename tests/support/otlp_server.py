@@ -13,7 +13,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 
 class OtlpServer:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Final, Literal
 
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import RagInteraction
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import Streams, TraceField
 from ragtide_runtime.redis.layout import Layout, partition_of
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, number_or_none, run_scripts
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_schemas import DeadLetter
 
 from .assembling import Assembly

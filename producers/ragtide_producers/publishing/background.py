@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ragtide_runtime.processes.forks import NOT_FORKING, at_exit_of_child, begin_anew_in_children
-from ragtide_runtime.redis.server.embedded import CLOSE_TIMEOUT_S
+from ragtide_runtime.redis.server import CLOSE_TIMEOUT_S
 from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_schemas import InvalidEntryError, Reason
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 from ..shapes.documents import Found
 from ..shapes.messages import Message

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 from .calls_and_retrievals import HIDING
 from .explained_content import ExplainedContent, explained_content

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.user_ids import AS_SENT, UserIds
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.limits import ENTRY_MAX_BYTES

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote
 
 from redis.exceptions import RedisError
@@ -13,7 +13,9 @@ from ..errors import RedisUnavailable
 from .addresses import ENCODED, AddressError, address_of
 from .client import connect_once
 from .failures import code_of, explained, is_misconfigured
-from .server.embedded import EmbeddedRedis
+
+if TYPE_CHECKING:
+    from .server.embedded import EmbeddedRedis
 
 PING_TIMEOUT_S = 3.0
 """Seconds that a Redis given by URL has to accept a connection, and as many to answer."""
@@ -56,7 +58,7 @@ class RedisHandle:
     """For clients; it may hold a password: log `description` instead."""
     description: str
     """Kind and address of the Redis, without secrets, for people and logs."""
-    embedded: EmbeddedRedis | None = None
+    embedded: "EmbeddedRedis | None" = None
     """The server started here, if there is one."""
 
     def close(self) -> None:
@@ -90,6 +92,8 @@ def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = F
         if ask:
             check_answers(settings_url)
         return RedisHandle(url=settings_url, description=f"{redact(settings_url)} (RAGTIDE_REDIS_URL)")
+    from .server.embedded import EmbeddedRedis  # noqa: PLC0415 - with a URL no process starts a server
+
     embedded = EmbeddedRedis.open(data_dir, convert=convert)
     description = f"embedded {embedded.binary} in {embedded.data_dir}: redis-cli -s {embedded.socket}"
     return RedisHandle(url=embedded.url, description=description, embedded=embedded)

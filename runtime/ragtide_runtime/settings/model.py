@@ -17,6 +17,7 @@ from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSetti
 from .application import ApplicationSettings
 from .bridge import BridgeSettings
 from .evaluators import SHARED_LIMITS, EvaluatorSettings, replaced
+from .ingest import IngestSettings
 from .labelers import (
     CascadeSettings,
     JudgeSettings,
@@ -28,7 +29,6 @@ from .labelers import (
 )
 from .loading import check_named_file, refuse_unknown_variables
 from .notify import NotifySettings
-from .producers import IngestSettings
 from .retention import HistorySettings, RecorderSettings, SpecimenSettings
 from .serve import McpSettings, ServeSettings, WebSettings
 from .telemetry import OtelSettings, PrometheusSettings

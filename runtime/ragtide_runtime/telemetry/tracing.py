@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
-from ragtide_schemas import MetricEvent, RagInteraction
-
 from ..errors import ConfigurationError
 from ..redis.keys import TRACEPARENT_FIELD
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
+
+    from ragtide_schemas import MetricEvent, RagInteraction
 
 SpanRole = Literal["PRODUCER", "CONSUMER", "CLIENT"]
 Attributes = Mapping[str, str | int | float]
@@ -110,7 +110,7 @@ def record_span(name: str, kind: SpanRole, attributes: Attributes, *, parent: st
     span.end(end_ns)
 
 
-def trace_publishing() -> Callable[[RagInteraction], str]:
+def trace_publishing() -> "Callable[[RagInteraction], str]":
     """Return the function that makes the span of publishing an interaction, and returns its traceparent.
 
     The traceparent is empty without tracing. Call both where the application publishes, not where a background thread
@@ -123,12 +123,12 @@ def trace_publishing() -> Callable[[RagInteraction], str]:
     return lambda _: current
 
 
-def _traced_publishing(interaction: RagInteraction) -> str:
+def _traced_publishing(interaction: "RagInteraction") -> str:
     with traced("ragtide publish", "PRODUCER", attributes_of(interaction)) as span:
         return span.traceparent
 
 
-def attributes_of(interaction: RagInteraction | MetricEvent) -> dict[str, str]:
+def attributes_of(interaction: "RagInteraction | MetricEvent") -> dict[str, str]:
     """Return the attributes of a span about an interaction, or about its metric event."""
     return {
         "messaging.system": "redis",

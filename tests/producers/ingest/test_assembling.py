@@ -15,7 +15,7 @@ from ragtide_producers.ingest.stored_spans import StoredTrace, TraceSpans, field
 from ragtide_producers.traces.interactions import Refusal
 from ragtide_producers.traces.nothing import Cause
 from ragtide_producers.traces.otlp import decode_request
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.telemetry.catalogue import TRACE_OUTCOMES
 from ragtide_runtime.user_ids import AS_SENT
 

@@ -26,8 +26,8 @@ from ragtide_producers.publishing import batch_publisher
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.user_ids import AS_SENT
 from ragtide_schemas import DeadLetter, RagInteraction, hashed_user_id, utc_now
 from ragtide_schemas.dead_letter import without_values

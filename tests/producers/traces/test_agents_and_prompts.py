@@ -14,7 +14,7 @@ from ragtide_producers.shapes.texts import text_in
 from ragtide_producers.traces.history import without_documents
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.reading import if_readable
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 pytestmark = pytest.mark.pure
 

@@ -13,7 +13,7 @@ from tests.support.cases import for_each
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 CAPTURES = Path(__file__).parents[2] / "data" / "otlp"
 NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir())

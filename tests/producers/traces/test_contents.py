@@ -9,7 +9,7 @@ from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.span import SpanEvent
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 OTHER = "Another answer."
 

@@ -8,7 +8,7 @@ from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.conventions import CONVENTIONS
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 TEXTS = ["The lock opens within five seconds.", "Helmets are lent for 2 euros."]
 QUESTION = "How do I unlock a bicycle?"

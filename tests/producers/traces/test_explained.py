@@ -9,7 +9,7 @@ from tools.pages.constructions import fixtures
 
 from ragtide_producers.traces.explaining import ExplainedTrace, explain_traces
 from ragtide_producers.traces.span import Span
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 pytestmark = pytest.mark.pure
 KIND = "openinference.span.kind"

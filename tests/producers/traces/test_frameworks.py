@@ -10,7 +10,7 @@ from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 pytestmark = pytest.mark.pure
 

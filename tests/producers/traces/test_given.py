@@ -11,7 +11,7 @@ from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 

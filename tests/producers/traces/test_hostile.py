@@ -20,7 +20,7 @@ from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.otlp import decode_request, read_capture, spans_of
 from ragtide_producers.traces.span import Span
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 NAMES = sorted(
     {

@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 from tests.support.traces import STEP_NS, Branch, branch, event, spans
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 pytestmark = pytest.mark.pure
 

@@ -10,7 +10,7 @@ from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.tree import ABOVE_MAX, Tree
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 
 TEXTS = ("The lock opens within five seconds.", "Helmets are lent for 2 euros.", "Park inside a green zone.")
 QUESTION = "How do I unlock a bicycle?"

@@ -13,7 +13,7 @@ from ragtide_producers.errors import InvalidTracesError
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_schemas.times import PER_SECOND
 
 pytestmark = pytest.mark.pure

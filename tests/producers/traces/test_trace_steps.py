@@ -8,7 +8,7 @@ from tests.producers.traces.test_captures import spans as captured
 from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_schemas.retrieval_steps import STEPS_MAX
 
 A, B, C, D, E = (f"{name} is described in this text." for name in ("Ant", "Bee", "Cat", "Dog", "Eel"))

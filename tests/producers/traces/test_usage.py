@@ -15,7 +15,7 @@ from tests.support.traces import spans as spans_of
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.span import Span
-from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import AnswerUsage, RagInteraction
 from ragtide_schemas.limits import TOKENS_MAX

@@ -35,16 +35,13 @@ from urllib.parse import quote
 
 from ...errors import RedisUnavailable
 from ...processes.made_folders import missing_folders, remove_empty
-from . import keeper
+from . import CLOSE_TIMEOUT_S, keeper
 from .binary import RedisBinary, ServerKind
 from .data_directory import OPENED_BY_THE_SERVER, check_private, choose_server, remember
 from .keeper import FileLock, is_held
 
 START_TIMEOUT_S = 20.0
 """Seconds until a server must answer; one with gigabytes of data needs more to load them."""
-
-CLOSE_TIMEOUT_S = 10.0
-"""Seconds that closing waits for the end of the server; the keeper continues to stop it afterwards."""
 
 POLL_S = 0.01
 """Seconds between two checks of a lock or of the server."""
