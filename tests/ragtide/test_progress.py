@@ -16,7 +16,7 @@ from rich.console import Console
 from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
 
-from ragtide.cli.running.files import BarView, cost_note, interruptible, progress_bar
+from ragtide.cli.running.progress import BarView, cost_note, interruptible, progress_bar
 from ragtide_offline.score.scored_file import ScoredFile
 from ragtide_runtime.redis.keys import Streams
 

@@ -33,7 +33,7 @@ def show_alerts(
     from ragtide_schemas.alert_text import AlertText
 
     from ..printing.live import alert_panel, alerts_view
-    from ..running.reading import json_of_alert, text_of_new_alert, texts_of_alerts
+    from ..running.alerts import json_of_alert, text_of_new_alert, texts_of_alerts
     from ..running.redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
@@ -174,7 +174,7 @@ def run_notifier(
     from ragtide_runtime.errors import ConfigurationError
 
     from ..printing.live import print_destination
-    from ..running.reading import requests_of_firing_alerts
+    from ..running.alerts import requests_of_firing_alerts
     from ..running.redis import with_redis
     from ..running.roles import run_until_signal
 
@@ -212,7 +212,7 @@ def try_destinations(
     from ragtide_schemas.suggestions import unknown
 
     from ..printing.live import print_destination
-    from ..running.reading import answers_of_destinations
+    from ..running.alerts import answers_of_destinations
 
     settings = given(context).settings()
     known = [destination.name for destination in settings.notify.destinations]

@@ -45,7 +45,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run or continue an experiment, until it is complete or Ctrl-C."""
-    from ..running.files import experiment_gate
+    from ..running.gating import experiment_gate
     from ..running.laboratory import run_experiment
 
     settings = given(context).settings()
@@ -80,7 +80,7 @@ def resume(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.workspaces import get_workspace
 
-    from ..running.files import experiment_gate
+    from ..running.gating import experiment_gate
     from ..running.laboratory import confirm, how_to_continue, run_experiment
     from ..running.redis import with_redis
 
@@ -119,7 +119,7 @@ def show_experiment(
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_runtime.workspaces import get_workspace
 
-    from ..running.files import exit_for, experiment_gate
+    from ..running.gating import exit_for, experiment_gate
     from ..running.laboratory import GO_ON, follow_board, print_board
     from ..running.redis import with_redis
 
@@ -254,8 +254,9 @@ def report(
     from ragtide_offline.score.reference_results import reference_results
     from ragtide_runtime.errors import ConfigurationError
 
-    from ..running.files import interruptible, progress_bar, write_report
+    from ..running.progress import interruptible, progress_bar
     from ..running.redis import with_redis
+    from ..running.reports import write_report
 
     if as_json and report_format not in {None, ReportFormat.JSON}:
         raise typer.BadParameter(f"--json and --format {report_format} contradict each other: give one of them")

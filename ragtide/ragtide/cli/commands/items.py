@@ -62,14 +62,7 @@ def show_items(
     from ragtide_runtime.redis.url import RedisHandle
 
     from ..printing.live import LIST_COLUMNS, ItemGroup, items_view, lines_of_items
-    from ..running.reading import (
-        alert_of_id,
-        forget_item,
-        group_of_list,
-        is_wanted_list,
-        items_of_alert,
-        views_of_items,
-    )
+    from ..running.items import alert_of_id, forget_item, group_of_list, is_wanted_list, items_of_alert, views_of_items
     from ..running.redis import settings_with, with_redis
 
     views = views_of_items(worst=worst, newest=newest, sample=sample, alert=alert, rule=rule, forget=forget)
@@ -209,7 +202,7 @@ def from_alert(
     from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_alert
     from ragtide_schemas.printable import printable
 
-    from ..running.files import write_data_set
+    from ..running.data_sets import write_data_set
     from ..running.redis import settings_with
 
     settings = settings_with(context, workspace)
@@ -249,7 +242,7 @@ def from_worst(
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_worst
 
-    from ..running.files import write_data_set
+    from ..running.data_sets import write_data_set
     from ..running.redis import settings_with
 
     settings = settings_with(context, workspace)
@@ -285,7 +278,7 @@ def from_sample(
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_sample
 
-    from ..running.files import write_data_set
+    from ..running.data_sets import write_data_set
     from ..running.redis import settings_with
 
     settings = settings_with(context, workspace)
@@ -336,7 +329,7 @@ def from_annotations(
     from ragtide_roles.kept.choosing import ChosenSpecimens
     from ragtide_runtime.errors import ConfigurationError
 
-    from ..running.files import write_data_set
+    from ..running.data_sets import write_data_set
 
     settings = given(context).settings()
     if not saw_scores and (lowest is not None or highest is not None):

@@ -174,7 +174,7 @@ def retry(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Publish dead interactions and feedback again, after you have corrected the cause."""
-    from ..running.reading import retry_letters
+    from ..running.letters import retry_letters
     from ..running.redis import settings_with, with_redis
 
     if bool(ids) == every:
@@ -255,8 +255,8 @@ def estimates(
     from ragtide_schemas.suggestions import unknown
 
     from ..printing.estimates import print_estimates, unmet_option, whole_pipelines
-    from ..running.files import exit_for, gate_of, with_gate
-    from ..running.reading import chosen_range, show_headlines
+    from ..running.gating import exit_for, gate_of, with_gate
+    from ..running.headlines import chosen_range, show_headlines
     from ..running.redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
@@ -428,8 +428,7 @@ def compare(
     from ragtide_schemas.printable import printable
     from ragtide_schemas.suggestions import unknown
 
-    from ..running.files import gate_of
-    from ..running.reading import (
+    from ..running.comparing import (
         compare_split,
         names_of_sides,
         redacted_side,
@@ -437,6 +436,7 @@ def compare(
         traffic_split,
         workspace_side,
     )
+    from ..running.gating import gate_of
     from ..running.redis import with_redis
 
     settings = given(context).settings()

@@ -40,7 +40,8 @@ def publish_rows(
     from ragtide_producers import FileOptions, InteractionProducer, count_rows
     from ragtide_producers.file_publisher import publish_file
 
-    from ..running.files import Problems, columns_lines, columns_of, interruptible, progress_bar
+    from ..running.files import Problems, columns_lines, columns_of
+    from ..running.progress import interruptible, progress_bar
 
     options = FileOptions(pipeline, run, columns=columns_of(columns))
     taken, left_out, counts = dict[str, str](), Counter[str](), Counter(published=0, duplicates=0, dropped=0, bad=0)
@@ -175,7 +176,7 @@ def explain_traces(
     from rich.text import Text
 
     from ..printing.live import SPAN_COLUMNS, fields_of_trace, interaction_lines, trace_heading, traces_summary
-    from ..running.reading import stored_traces, trace_id_in, traces_of_files
+    from ..running.traces import stored_traces, trace_id_in, traces_of_files
 
     ids = {source: trace_id for source in sources if (trace_id := trace_id_in(source)) is not None}
     traces = traces_of_files(context, [Path(source) for source in sources if source not in ids], trace)
@@ -207,7 +208,7 @@ def publish_traces(
     from ragtide_producers import InteractionProducer
 
     from ..running.files import Problems
-    from ..running.reading import traces_of_files
+    from ..running.traces import traces_of_files
 
     interactions = [mapped for explained in traces_of_files(context, files, trace) for mapped in explained.interactions]
     good = [mapped.interaction for mapped in interactions if mapped.interaction is not None]

@@ -65,7 +65,7 @@ def inspect(
     from ragtide_runtime.recordings.recording import counts_by_day, partition_rows
 
     from ..printing.live import contents_table
-    from ..running.reading import problems_of_files, waiting_entries
+    from ..running.recordings import problems_of_files, waiting_entries
 
     settings = given(context).settings()
     place = url or settings.recorder.url
@@ -169,8 +169,8 @@ def replay_recording(
     from ragtide_schemas import utc_now
 
     from ..printing.live import print_replay, unlabeled
-    from ..running.files import interrupted, interruptible, progress_bar
     from ..running.laboratory import criteria_named, show_backfill, shown_labels, shown_replay
+    from ..running.progress import interrupted, interruptible, progress_bar
     from ..running.redis import with_redis
     from ..running.scoring import relabeling_in_parts
 
@@ -248,7 +248,7 @@ def _restore(context: typer.Context, settings: "Settings", url: str, *, as_json:
     from ragtide_runtime.redis.url import RedisHandle
 
     from ..printing.live import print_restored
-    from ..running.files import interrupted
+    from ..running.progress import interrupted
     from ..running.redis import with_redis
 
     for name in sorted(context.params.keys() - {"recording", "restore", "as_json"}):
@@ -453,8 +453,8 @@ def back_test(
     from ragtide_runtime.telemetry.logs import configure_logging
 
     from ..printing.live import print_rule_test
-    from ..running.files import interrupted, progress_bar
     from ..running.laboratory import shown_replay
+    from ..running.progress import interrupted, progress_bar
     from ..running.redis import criteria_of_metrics
 
     tested = rules_of(file)

@@ -27,7 +27,7 @@ from . import command, command_group
 if TYPE_CHECKING:
     from ragtide_offline.parts.part_files import PartTotals
 
-    from ..running.files import GateOptions
+    from ..running.gating import GateOptions
 
 
 def in_a_folder(path: Path | None) -> Path | None:
@@ -138,7 +138,9 @@ def score_files(
     from ragtide_producers.files.interactions import name_of
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..running.files import columns_lines, columns_of, exit_for, gate_of, interrupted, with_gate
+    from ..running.files import columns_lines, columns_of
+    from ..running.gating import exit_for, gate_of, with_gate
+    from ..running.progress import interrupted
     from ..running.scoring import (
         gaps_to_baseline,
         is_large,
@@ -256,7 +258,7 @@ def merge(
     The summary has the bits of that of one process. The intervals auto and running depend on the order of the rows, so
     they are computed from all scores again.
     """
-    from ..running.files import gate_of
+    from ..running.gating import gate_of
     from ..running.scoring import merged_parts
 
     settings = given(context).settings()
@@ -281,7 +283,8 @@ def _end(
 ) -> None:
     from ragtide_offline.gates.measurements import measure_estimates
 
-    from ..running.files import columns_lines, exit_for, with_gate
+    from ..running.files import columns_lines
+    from ..running.gating import exit_for, with_gate
     from ..running.scoring import repeated_rows, report_summary, write_summary
 
     summary = merged.summary
@@ -319,7 +322,7 @@ def batch(
     from ragtide_runtime.telemetry.logs import configure_logging
 
     from ..printing.laboratory import batch_summary
-    from ..running.files import interruptible
+    from ..running.progress import interruptible
 
     settings = given(context).settings()
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
@@ -422,7 +425,8 @@ def fit(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.recordings import Recording
 
-    from ..running.files import columns_of, exists_already, interruptible
+    from ..running.data_sets import exists_already
+    from ..running.files import columns_of
     from ..running.laboratory import (
         check_is_of_answers,
         examined_interactions,
@@ -435,6 +439,7 @@ def fit(
         similarity_encoder,
         spoilt_pairs,
     )
+    from ..running.progress import interruptible
 
     sources = [name for name, place in (("FILE", file), ("--recording", recording), ("--kept", kept)) if place]
     if len(sources) > 1:

@@ -173,8 +173,8 @@ def measure_labeler(
     from ragtide_runtime.telemetry.logs import configure_logging
 
     from ..printing.laboratory import show_figures, show_plan
-    from ..running.files import interruptible
     from ..running.laboratory import finish_run, label_rows, measure_corruptions, names_in
+    from ..running.progress import interruptible
 
     settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
     configure_logging("error" if settings.log_level == "info" else settings.log_level)

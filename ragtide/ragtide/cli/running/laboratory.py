@@ -107,20 +107,10 @@ from ..printing.laboratory import (
 )
 from ..printing.trust import trust_view
 from . import Given
-from .files import (
-    BarView,
-    GateOptions,
-    Problems,
-    Shown,
-    cost_note,
-    exists_already,
-    exit_for,
-    interrupted,
-    interruptible,
-    progress_bar,
-    with_gate,
-    write_file,
-)
+from .data_sets import exists_already
+from .files import Problems
+from .gating import GateOptions, exit_for, with_gate, write_file
+from .progress import BarView, Shown, cost_note, interrupted, interruptible, progress_bar
 from .redis import criteria_of_metrics, with_redis
 
 if TYPE_CHECKING:

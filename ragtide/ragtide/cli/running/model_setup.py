@@ -23,7 +23,7 @@ from ragtide_schemas.slopes import NEAR_ZERO, Slope, SlopesByMetric
 
 from ..printing import Column, err, fitted, warn
 from ..printing.estimates import short_name
-from .files import interruptible, progress_bar
+from .progress import interruptible, progress_bar
 from .redis import with_redis
 
 MODEL: Final = "model"

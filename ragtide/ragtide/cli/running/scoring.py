@@ -25,7 +25,9 @@ from ragtide_schemas.printable import printable_json
 
 from ..printing import err, out, print_json
 from ..printing.estimates import estimates_table, reference_table
-from .files import Problems, Shown, cost_note, interrupted, progress_bar, write_file
+from .files import Problems
+from .gating import write_file
+from .progress import Shown, cost_note, interrupted, progress_bar
 
 if TYPE_CHECKING:
     from ragtide_offline.parts.part_files import PartTotals, ScoringPlan, Show

@@ -23,8 +23,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.slopes import Slope
 
 from ..printing import warn
-from .files import interruptible
 from .laboratory import label_rows, refuse_cost
+from .progress import interruptible
 from .redis import with_redis
 
 ALONE: Final = "local"

@@ -42,7 +42,7 @@ from ..printing.estimates import (
     short_name,
 )
 from ..printing.live import alerts_view
-from .reading import text_of_alert
+from .alerts import text_of_alert
 from .roles import needs_web, say_page
 
 ALERTS_SHOWN = 4
