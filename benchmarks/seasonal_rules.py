@@ -123,7 +123,7 @@ class Evaluated:
         again = Evaluated.of(rule, self.counted.size)
         again.counted[:] = self.counted
         for row in range(self.counted.size):
-            (data,) = self.evaluator.dump(row, int(self.counted[row])).values()
+            (data,) = self.evaluator.dump({row: int(self.counted[row])}).values()
             again.evaluator.of(row)[0].load(data)
             again.evaluator.refresh(row)
         return again
@@ -211,7 +211,7 @@ def _taught(rule: Evaluated, other: Evaluated) -> Evaluated:
     """Return a rule with what another has learned; what is learned does not depend on min_effect."""
     rule.counted[:] = other.counted
     for row in range(rule.counted.size):
-        (data,) = other.evaluator.dump(row, int(other.counted[row])).values()
+        (data,) = other.evaluator.dump({row: int(other.counted[row])}).values()
         rule.evaluator.of(row)[0].load(data)
         rule.evaluator.refresh(row)
     return rule

@@ -12,11 +12,12 @@ from tests.support.state_cuts import in_one_piece, in_pieces
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.adjusted_baseline import AdjustedBaseline
-from ragtide_aggregator.alerts.rule_state import RuleState
+from ragtide_aggregator.alerts.rule_state import RuleState, StoredRows
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
+from ragtide_aggregator.statistics.drift.ranks import EarlierTable
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
@@ -246,10 +247,11 @@ def test_a_changed_segment_or_baseline_begins_anew() -> None:
 
 def test_damaged_bytes_are_refused() -> None:
     key = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
-    found = RuleState(rule(baselines={"de": 0.5}), key, DetectorTable())
-    data = found.to_bytes(0)
+    table = DetectorTable()
+    found = RuleState(rule(baselines={"de": 0.5}), key, table)
+    data = found.to_bytes(0, StoredRows.of([found], table, EarlierTable()))
     found.load(data)
-    assert found.to_bytes(0) == data
+    assert found.to_bytes(0, StoredRows.of([found], table, EarlierTable())) == data
     with pytest.raises(ValueError, match="holds the number NaN, which is not finite"):
         found.load(data.replace(b"0.5", b"NaN"))
 

@@ -154,8 +154,8 @@ class RuleBaseline(Protocol):
         """Return values of a batch as a detector takes them."""
         return Inputs(batch.values[positions])
 
-    def settle(self, end: int | None = None) -> None:
-        """Learn the values of a batch that detectors took, up to a position; all of them unless given."""
+    def settle(self, end: int) -> None:
+        """Learn the values of a batch that detectors took, up to a position; forget the others."""
         return
 
     def confirms(self, alarm: Alarm) -> bool:

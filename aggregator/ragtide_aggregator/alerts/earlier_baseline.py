@@ -4,17 +4,16 @@ Values are not learned while an alert fires, so that a long fault does not becom
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, Final
 
 from ragtide_schemas import AlertRule
 
 from ..statistics.drift.drift import Alarm
-from ..statistics.drift.ranks import LEAST, Bins, EarlierValues, bins_of
-from ..statistics.tables.batches import Floats, Rows
+from ..statistics.drift.ranks import LEAST
+from ..statistics.tables.batches import Rows
 from .baseline import ANY_LIMIT, AlarmDetail, AlarmFacts, Place, RuleBaseline
-from .rule_values import WAITS, Inputs, LearnedValues, RuleValues
+from .compared_values import ComparedValues
+from .rule_values import LearnedValues
 from .statistic import RuleDetector, Statistic, statistic_of
 
 BACK: Final = 1 / 3
@@ -25,42 +24,38 @@ class _AllBefore(AlarmDetail):
     source = "earlier"
 
 
-class _Taken(NamedTuple):
-    """Values of a batch that detectors have compared, and that are not added yet."""
-
-    positions: Rows
-    bins: Bins
-    means: Floats
-    sizes: Rows
-
-
 class EarlierBaseline(RuleBaseline):
     """All values before each value; the first `LEAST` are only learned.
 
-    What is learned does not depend on where a batch ends: the values of a batch are added one stretch after the other,
-    as far as detectors took them.
+    The values of all baselines are in one table, so that `ComparedValues` compares them together.
 
     Attributes:
-        values: the values, or means of clusters, so far.
-        n: number of single values so far.
-        total: sum of these values.
+        row: of the table with the values so far.
         cut: mean of the first values; interactions beyond it are remembered. None while it is not known.
         before: mean of the values before the change of the alert that fired last, and their number.
         since: mean of the values since that change.
     """
 
-    transforms = True
-
-    def __init__(self, rule: AlertRule, value_range: tuple[float, float]) -> None:
+    def __init__(self, rule: AlertRule, value_range: tuple[float, float], compared: ComparedValues) -> None:
         self._rule, self._statistic = rule, statistic_of(rule, value_range)
-        self.values = EarlierValues()
-        self.n, self.total = 0, 0.0
+        self._compared, self._table = compared, compared.table
+        self.row = self._table.add_row()
         self.cut: float | None = None
         self.before: tuple[float, int] | None = None
         self.since = 0.0
-        self._taken: _Taken | None = None
         self.is_known = False
         self._step = self._statistic.moved(0.0, rule.min_effect)
+        self._table.step[self.row] = self._step
+
+    @property
+    def n(self) -> int:
+        """Number of single values so far."""
+        return int(self._table.answers[self.row])
+
+    @property
+    def total(self) -> float:
+        """Sum of the single values so far."""
+        return float(self._table.total[self.row])
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -74,39 +69,15 @@ class EarlierBaseline(RuleBaseline):
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn one of the first values; return whether values are compared from the next one on."""
-        self._add(bins_of(np.array([values.mean])), np.array([values.mean]), np.array([values.size]))
-        if self.values.n < LEAST:
+        self._table.add_one(self.row, values.mean, values.size)
+        if self._table.n[self.row] < LEAST:
             return False
         self.is_known, self.cut = True, self.total / self.n
         return True
 
-    def _add(self, bins: Bins, means: Floats, sizes: Rows) -> None:
-        self.values.add(bins)
-        for mean, size in zip(means.tolist(), sizes.tolist(), strict=True):
-            self.n += size
-            self.total += size * mean
-
-    def settle(self, end: int | None = None) -> None:
+    def settle(self, end: int) -> None:
         """Add the values that detectors have compared, up to a position of the batch; forget the others."""
-        taken, self._taken = self._taken, None
-        if taken is None:
-            return
-        inside = slice(None) if end is None else slice(int(np.searchsorted(taken.positions, end)))
-        if taken.positions[inside].size:
-            self._add(taken.bins[inside], taken.means[inside], taken.sizes[inside])
-
-    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
-        """Return the ranks of values among all earlier ones, or the values themselves while an alert fires."""
-        means = batch.values[positions]
-        if not watching:
-            return Inputs(means)
-        self.settle(int(positions[0]))
-        bins = bins_of(means)
-        sizes = np.ones(positions.size, dtype=np.intp) if batch.sizes is None else batch.sizes[positions]
-        self._taken = _Taken(positions, bins, means, sizes)
-        ranked = self.values.ranked(bins, detector.movement, self._step)
-        waits = (ranked.limits <= 0) | (ranked.limits >= 1)
-        return Inputs(ranked.ranks, np.where(waits, WAITS, ranked.limits), ranked.ranks - means)
+        self._compared.settle_row(self.row, end)
 
     def limit(self, detector: RuleDetector, *, watching: bool) -> float:
         """Return the limit of values that have none of their own: of the mean, while an alert fires."""
@@ -150,16 +121,17 @@ class EarlierBaseline(RuleBaseline):
         normal, n = self._normal
         return AlarmFacts(normal, n, alarm.change_mean, normal, _AllBefore())
 
-    def dump(self) -> dict[str, Any]:
-        """Return the state as JSON can hold it."""
+    def dump_with(self, earlier: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the state as JSON can hold it, given that of the row of the table."""
         numbers = {"n": self.n, "total": self.total, "cut": self.cut, "before": self.before, "since": self.since}
-        return {"earlier": self.values.dump() | {"answers": numbers}}
+        return {"earlier": {**earlier, "answers": numbers}}
 
     def load(self, dumped: Mapping[str, Any], *, known: bool) -> None:
-        """Set the state to what `dump` returned."""
+        """Set the state to what `dump_with` returned."""
         earlier = dumped["earlier"]
-        self.values.load(earlier)
+        self._table.take_dumped(self.row, earlier)
         numbers = earlier["answers"]
-        self.n, self.total, self.cut, self.since = (numbers[name] for name in ("n", "total", "cut", "since"))
+        self._table.answers[self.row], self._table.total[self.row] = numbers["n"], numbers["total"]
+        self.cut, self.since = numbers["cut"], numbers["since"]
         self.is_known = self.cut is not None
         self.before = None if numbers["before"] is None else (numbers["before"][0], numbers["before"][1])

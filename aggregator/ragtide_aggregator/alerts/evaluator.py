@@ -1,7 +1,7 @@
 """Evaluates the alert rules on values in the order of their arrival, and returns the alerts that the rules raise."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from typing import Final
@@ -15,12 +15,14 @@ from ragtide_schemas.alert_rule import duration_ms
 from ..events.batch import Times
 from ..events.keys import EstimateKey
 from ..statistics.drift.drift import Alarm, DetectorTable
-from ..statistics.tables.batches import Floats, Rows, by_row
+from ..statistics.tables.batches import Floats, Rows, by_row, distinct
 from ..statistics.tables.row_table import RowColumn, RowTable
 from .adjusted_rules import AdjustedRules
-from .baseline import Place, RuleBaseline
+from .baseline import Place
+from .compared_values import ComparedValues
+from .earlier_baseline import EarlierBaseline
 from .levels import OwnLevel
-from .rule_state import FirstAnswerCounts, RuleState, matches
+from .rule_state import FirstAnswerCounts, RuleState, StoredRows, matches
 from .rule_values import BEGINNINGS, WAITS, Arrived, Inputs, RuleValues, in_order
 from .seasonal_rules import SeasonalRules
 
@@ -87,6 +89,10 @@ class _RuleDetectors(RowTable, what="detectors of rules", capacity=16):
     is firing."""
     hours = RowColumn(np.intp, fill=-1)
     """Row of its limits by hour; -1 without a seasonal baseline."""
+    earlier = RowColumn(np.intp, fill=-1)
+    """Row of the values before each value; -1 with another baseline, and while the rule is firing."""
+    falls = RowColumn(np.bool_)
+    """Whether it looks for a fall."""
 
 
 class RuleEvaluator:
@@ -118,8 +124,7 @@ class RuleEvaluator:
         self._windows: dict[int, int] = {}
         # Of the rows whose rules take first answers.
         self._first_counts: dict[int, dict[int, FirstAnswerCounts]] = {}
-        # Baselines that made inputs of the present values.
-        self._unsettled: list[RuleBaseline] = []
+        self._compared = ComparedValues()
         self.firing_states: dict[RuleState, int] = {}
         """The states whose alerts fire, with their rows."""
         self.hour = 0
@@ -129,7 +134,8 @@ class RuleEvaluator:
         """Add the rules on the key of the next row, those that match it unless given; return the row."""
         row, rows = self._rows.add_row(), self._rows
         rules = [rule for rule in self._rules if matches(rule, key)] if rules is None else rules
-        states = [RuleState(rule, key, self._table, self._origin, self._seasonal.tables) for rule in rules]
+        shared = self._table, self._origin, self._seasonal.tables
+        states = [RuleState(rule, key, *shared, compared=self._compared) for rule in rules]
         self._states.append(states)
         self._seasonal.add_row(states)
         self.adjusted.add_row(key, states)
@@ -155,6 +161,7 @@ class RuleEvaluator:
                 self._numbers.place[index], self._numbers.row[index] = detector.row, row
                 self._numbers.first[index] = detector.first
                 self._numbers.transforms[index] = state.baseline_of(detector).transforms
+                self._numbers.falls[index] = detector.movement == "fall"
                 self._numbers.hours[index] = self._seasonal.add_detector(state)
                 self._detectors.append((state, number))
             self._detectors_of[state] = slice(begin, len(self._detectors))
@@ -241,6 +248,9 @@ class RuleEvaluator:
             state, number = self._detectors[index]
             numbers.active[index] = state.detectors[number].active
             numbers.share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
+            baseline = state.baseline_of(state.detectors[number])
+            if isinstance(baseline, EarlierBaseline):
+                numbers.earlier[index] = baseline.row if state.looks_for_change else -1
             self._seasonal.set_limits(int(numbers.hours[index]), state, number)
         self._seasonal.refresh(row)
 
@@ -309,8 +319,7 @@ class RuleEvaluator:
                 self.refresh(row)
             turns: dict[RuleState, list[int]] = {}
             alerts = sorted(self._walk(stretch.values, turns), key=lambda alert: alert.position)
-            while self._unsettled:
-                self._unsettled.pop().settle()
+            self._compared.settle()
             raised += [replace(alert, position=int(stretch.parts[alert.position])) for alert in alerts]
             self._seasonal.learn(stretch.values, turns)
         return raised
@@ -428,14 +437,7 @@ class RuleEvaluator:
     def _inputs(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> Inputs:
         values, centers = batch.values[value_of], None
         limits = self._seasonal.limits(self._numbers.hours[detector_of], batch.hours[value_of])
-        transformed = np.flatnonzero(self._numbers.transforms[detector_of])
-        for detector, places in by_row(detector_of[transformed]):
-            mine = transformed[places]
-            state, number = self._detectors[detector]
-            mine_of = state.detectors[number]
-            baseline = state.baseline_of(mine_of)
-            own = baseline.inputs(mine_of, batch, value_of[mine], watching=state.looks_for_change)
-            self._unsettled.append(baseline)
+        for mine, own in self._own_inputs(batch, value_of, detector_of):
             values[mine] = own.values
             if own.limits is not None:
                 limits = np.full(values.size, np.nan) if limits is None else limits
@@ -444,6 +446,22 @@ class RuleEvaluator:
                 centers = np.zeros(values.size) if centers is None else centers
                 centers[mine] = own.centers
         return Inputs(values, limits, centers)
+
+    def _own_inputs(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> Iterator[tuple[Rows, Inputs]]:
+        """Yield places of values that detectors take as their baselines make them, and these inputs."""
+        numbers = self._numbers
+        ranked = np.flatnonzero(numbers.earlier[detector_of] >= 0)
+        if ranked.size:
+            detectors, which, _ = distinct(detector_of[ranked])
+            rows, falls = numbers.earlier[detectors], numbers.falls[detectors]
+            yield ranked, self._compared.inputs(rows, falls, batch, value_of[ranked], which)
+        transformed = np.flatnonzero(numbers.transforms[detector_of])
+        for index, places in by_row(detector_of[transformed]):
+            mine = transformed[places]
+            state, number = self._detectors[index]
+            detector = state.detectors[number]
+            own = state.baseline_of(detector).inputs(detector, batch, value_of[mine], watching=state.looks_for_change)
+            yield mine, own
 
     def _remember(self, batch: RuleValues, after: NDArray[np.int64], until: NDArray[np.int64], part: slice) -> None:
         rows = batch.rows[part]
@@ -498,9 +516,17 @@ class RuleEvaluator:
         state.load(data)
         self._changed(row, state)
 
-    def dump(self, row: int, number: int) -> dict[str, bytes]:
-        """Return the rule states of a row, whose key has `number` values so far, by the names of their fields."""
-        return {state.field: state.to_bytes(number) for state in self._states[row]}
+    def dump(self, numbers: Mapping[int, int]) -> dict[str, bytes]:
+        """Return the rule states of rows by the names of their fields.
+
+        Args:
+            numbers: by row the number of values that its key has so far.
+
+        Raises: ValueError if a number of a detector is not finite.
+        """
+        states = [(state, number) for row, number in numbers.items() for state in self._states[row]]
+        stored = StoredRows.of([state for state, _ in states], self._table, self._compared.table)
+        return {state.field: state.to_bytes(number, stored) for state, number in states}
 
     def dump_clock(self) -> bytes:
         """Return the shared level, the present windows and the newest hour, for `load_clock`."""

@@ -148,6 +148,5 @@ class OwnValuesRules:
 
     def take_changes(self) -> dict[str, bytes]:
         """Return the states that changed since the last call, by the names of their fields."""
-        changed, self.changed = sorted(self.changed), set()
-        rows = {field: self._fields[field] for field in changed}
-        return {field: self._state(row).to_bytes(self._baseline(row).taken) for field, row in rows.items()}
+        rows, self.changed = [self._fields[field] for field in sorted(self.changed)], set()
+        return self.evaluator.dump({row: self._baseline(row).taken for row in rows})

@@ -10,15 +10,19 @@ from hashlib import blake2b
 from math import exp
 from typing import Any, Final, Literal, NamedTuple
 
+import numpy as np
+
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
 from ragtide_schemas.alert_kinds import EARLIER, SEASONAL, AlertKind, Covariate, Kappa, kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
 from ..statistics.drift.drift import Alarm, DetectorTable
+from ..statistics.drift.ranks import EarlierTable
 from .adjusted_baseline import AdjustedBaseline
 from .baseline import FirstAnswerBaseline, FixedBaseline, OwnValuesBaseline, Place, RuleBaseline
 from .cause_search import CauseSearch
+from .compared_values import ComparedValues
 from .contributors import Contributors
 from .distribution_baseline import DistributionBaseline
 from .earlier_baseline import EarlierBaseline
@@ -79,6 +83,45 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
 
 def _reference(rule: AlertRule, key: EstimateKey) -> float | None:
     return rule.reference if rule.quantile is None else rule.beyond_share(key.better)
+
+
+class StoredRows(NamedTuple):
+    """The rows of the tables of rules as states store them: all that a commit needs, made at once."""
+
+    detectors: Mapping[int, str]
+    """Bytes of rows of active detectors, in base 64."""
+    longest: Mapping[int, int]
+    """Number of the values since the earliest possible change point of these rows."""
+    earlier: Mapping[int, Mapping[str, Any]]
+    """Values before each value, by row of their table."""
+
+    @classmethod
+    def of(cls, states: Sequence["RuleState"], table: DetectorTable, earlier: EarlierTable) -> "StoredRows":
+        """Return the rows of states.
+
+        Raises: ValueError if a number of a detector is not finite.
+        """
+        active = [detector.row for state in states for detector in state.detectors if detector.active]
+        of_values = [
+            baseline.row for state in states for baseline in state.baselines() if isinstance(baseline, EarlierBaseline)
+        ]
+        rows = np.array(active, dtype=np.intp)
+        encoded = (base64.b64encode(data).decode() for data in table.bytes_of(rows))
+        return cls(
+            dict(zip(active, encoded, strict=True)),
+            dict(zip(active, table.longest(rows).tolist(), strict=True)),
+            dict(zip(of_values, earlier.dumps(np.array(of_values, dtype=np.intp)), strict=True)),
+        )
+
+    def dump_of(self, baseline: RuleBaseline) -> Mapping[str, Any]:
+        """Return the state of a baseline as JSON can hold it."""
+        if isinstance(baseline, EarlierBaseline):
+            return baseline.dump_with(self.earlier[baseline.row])
+        return baseline.dump()
+
+    def longest_of(self, detectors: Iterable[RuleDetector]) -> int:
+        """Return the largest number of the values since a possible change point of active detectors; 0 without one."""
+        return max((self.longest[detector.row] for detector in detectors if detector.active), default=0)
 
 
 class RuleEvidence(NamedTuple):
@@ -165,12 +208,14 @@ class RuleState:
         table: DetectorTable,
         origin: str = "",
         seasons: SeasonTables | None = None,
+        *,
+        compared: ComparedValues | None = None,
     ) -> None:
         self.rule = rule
         self.key = key
         self._table = table
         self._origin = origin
-        self._seasons = seasons or SeasonTables()
+        self._seasons, self._compared = seasons or SeasonTables(), compared or ComparedValues()
         movements = _movements(rule, key)
         self.baseline: RuleBaseline
         if (of_kind := BASELINES.get(type(kind_of_rule(rule)))) is not None:
@@ -195,7 +240,7 @@ class RuleState:
     def _repeated(self) -> RuleBaseline | None:
         """Return a new baseline of a kind that is the same for single values, whole clusters and first answers."""
         if self.rule.baseline == EARLIER:
-            return EarlierBaseline(self.rule, self.key.value_range)
+            return EarlierBaseline(self.rule, self.key.value_range, self._compared)
         return self._seasons.baseline(self.rule, self.key.value_range) if self.rule.baseline == SEASONAL else None
 
     def _detectors_of(self, baseline: RuleBaseline, *, first: int = 0) -> list[RuleDetector]:
@@ -269,7 +314,7 @@ class RuleState:
     @property
     def learns(self) -> bool:
         """Whether it learns from single values."""
-        return self.baseline.learns or any(first.baseline.learns for first in self.beginnings)
+        return any(baseline.learns for baseline in self.baselines())
 
     @property
     def looks_for_change(self) -> bool:
@@ -432,7 +477,7 @@ class RuleState:
             event: of that value.
             rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
         """
-        for baseline in (self.baseline, *(first.baseline for first in self.beginnings)):
+        for baseline in self.baselines():
             baseline.settle(at.position + 1)
         if self._fired is None:
             if not self.baseline_of(detector).confirms(alarm):
@@ -482,28 +527,34 @@ class RuleState:
         if self._fired is not None and self._fired.alert_id == alert.alert_id:
             self._fired = alert
 
-    def to_bytes(self, number: int) -> bytes:
-        """Return the state as JSON with exact floats; its key has `number` values so far."""
-        self.contributors.drop_before(number - self._longest(self.whole) + 1)
+    def baselines(self) -> tuple[RuleBaseline, ...]:
+        """Return what it compares single values and whole clusters with, and then first answers."""
+        return (self.baseline, *(first.baseline for first in self.beginnings))
+
+    def to_bytes(self, number: int, stored: "StoredRows") -> bytes:
+        """Return the state as JSON with exact floats.
+
+        Args:
+            number: of values that its key has so far.
+            stored: the rows of its active detectors and of its baselines.
+        """
+        self.contributors.drop_before(number - stored.longest_of(self.whole) + 1)
         state: dict[str, Any] = {
             "phase": self._phase,
-            **self.baseline.dump(),
+            **stored.dump_of(self.baseline),
             "contributors": self.contributors.dump(),
             "times_fired": self._times_fired,
             "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
-            "detectors": [
-                base64.b64encode(self._table.to_bytes(detector.row)).decode() if detector.active else None
-                for detector in self.detectors
-            ],
+            "detectors": [stored.detectors[detector.row] if detector.active else None for detector in self.detectors],
         }
         if self.beginnings:
             state["whole_known"] = self.baseline.is_known
             state["beginnings"] = beginnings = {}
             for first in self.beginnings:
-                first.contributors.drop_before(first.counts.n * first.length - self._longest(first.detectors) + 1)
+                first.contributors.drop_before(first.counts.n * first.length - stored.longest_of(first.detectors) + 1)
                 beginnings[str(first.length)] = {
                     "counts": [first.counts.n, first.counts.answers, first.counts.owed],
-                    "learned": first.baseline.dump(),
+                    "learned": stored.dump_of(first.baseline),
                     "contributors": first.contributors.dump(),
                 }
         if self.search is not None:
@@ -511,9 +562,6 @@ class RuleState:
         if self.watch is not None:
             state["watch"] = _WATCH.dump(self.watch)
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-    def _longest(self, detectors: Iterable[RuleDetector]) -> int:
-        return max((self._table.longest(detector.row) for detector in detectors if detector.active), default=0)
 
     def load(self, data: bytes) -> None:
         """Set the state to what `to_bytes` returned.

@@ -589,13 +589,13 @@ class StateAlerts(StatePart):
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the states of the rules that changed, and the clock of the rules."""
-        states = self._own_values.take_changes()
+        numbers = {}
         for row in sorted(self._rows.changed):
             if self.rules.of(row):
-                n = self._rows.moments.n(row)
+                numbers[row] = self._rows.moments.n(row)
                 if self._clusters is not None and self._clusters.has(row):
-                    n = int(self._clusters.sums.values(np.array([row]))[0])
-                states |= self.rules.dump(row, n)
+                    numbers[row] = int(self._clusters.sums.values(np.array([row]))[0])
+        states = self._own_values.take_changes() | self.rules.dump(numbers)
         fields = {CheckpointField.RULE_STATE + name: data for name, data in states.items()}
         if self._rows.changed:
             fields[CheckpointField.ALERT_CLOCK] = self.rules.dump_clock()

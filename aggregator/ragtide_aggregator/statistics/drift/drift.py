@@ -215,9 +215,10 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
         """Multiply the evidence of rows by a factor of at most 1, set before the values to come."""
         self._m[rows] *= factor
 
-    def longest(self, row: int) -> int:
-        """Return the number of values since the earliest possible change point."""
-        return int(self._totals[row, 0] - np.min(self._start[row, :, 0]))
+    def longest(self, rows: Rows) -> Rows:
+        """Return for each of rows the number of values since the earliest possible change point."""
+        longest: Rows = (self._totals[rows, 0] - np.min(self._start[rows, :, 0], axis=1)).astype(np.intp)
+        return longest
 
     def update(
         self,
@@ -317,14 +318,14 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
         self.restart(row)
         return alarm
 
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly.
+    def bytes_of(self, rows: Rows) -> list[bytes]:
+        """Return rows as bytes, exactly.
 
-        Raises: ValueError if a number of the row is not finite.
+        Raises: ValueError if a number of a row is not finite.
         """
-        if self.impossible(np.array([row]))[0]:
+        if self.impossible(rows).any():
             raise ValueError("a number of a drift detector is not finite")
-        return super().to_bytes(row)
+        return super().bytes_of(rows)
 
 
 class _Path:
