@@ -193,7 +193,8 @@ class Pipelines:
         return np.array(
             [
                 any(
-                    (evidence := state.evidence()) is not None and is_suspicious(evidence, is_sampled=self._is_sampled)
+                    (evidence := state.evidence()) is not None
+                    and is_suspicious(evidence.once_in / evidence.run_length, is_sampled=self._is_sampled)
                     for row in self._rows[run].tolist()
                     for state in self._evaluator.of(row)
                 )

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
+import pytest
 from tests.support.aggregator_settings import aggregator_settings
 from tests.support.conditions import until
 from tests.support.metric_events import adherence
@@ -57,6 +59,20 @@ def events_until(least: float) -> list[MetricEvent]:
         if near is not None and near.once_in >= least * near.run_length:
             return events[: number + 1]
     raise AssertionError("the evidence never came so far")
+
+
+def test_the_evidence_of_rows_is_the_largest_of_their_rules() -> None:
+    both = RULE.model_copy(update={"name": "both", "kind": "drift", "target": None, "direction": "both"})
+    state = AggregatorState(state_options(SETTINGS.model_copy(update={"alerts": (RULE, both)})))
+    for event in [*CALM, *adherence([0.2] * 3, first=100)]:
+        state.apply(event)
+    rows = np.arange(len(state))
+    expected = [
+        max((e.once_in / e.run_length for rule in state.rules_of(row) if (e := rule.evidence())), default=0.0)
+        for row in rows.tolist()
+    ]
+    assert max(expected) > 0
+    assert state.evidence(rows).tolist() == pytest.approx(expected)
 
 
 async def test_a_pipeline_is_suspected_from_near_the_line_until_the_alert_fires(async_redis: Any) -> None:

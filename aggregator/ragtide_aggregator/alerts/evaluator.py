@@ -90,7 +90,9 @@ class _RuleDetectors(RowTable, what="detectors of rules", capacity=16):
     hours = RowColumn(np.intp, fill=-1)
     """Row of its limits by hour; -1 without a seasonal baseline."""
     earlier = RowColumn(np.intp, fill=-1)
-    """Row of the values before each value; -1 with another baseline, and while the rule is firing."""
+    """Row of the values before each value; -1 with another baseline."""
+    watching = RowColumn(np.bool_)
+    """Whether its rule looks for a change, and not for the end of one."""
     falls = RowColumn(np.bool_)
     """Whether it looks for a fall."""
 
@@ -160,7 +162,9 @@ class RuleEvaluator:
                 index = self._numbers.add_row()
                 self._numbers.place[index], self._numbers.row[index] = detector.row, row
                 self._numbers.first[index] = detector.first
-                self._numbers.transforms[index] = state.baseline_of(detector).transforms
+                baseline = state.baseline_of(detector)
+                self._numbers.transforms[index] = baseline.transforms
+                self._numbers.earlier[index] = baseline.row if isinstance(baseline, EarlierBaseline) else -1
                 self._numbers.falls[index] = detector.movement == "fall"
                 self._numbers.hours[index] = self._seasonal.add_detector(state)
                 self._detectors.append((state, number))
@@ -215,6 +219,17 @@ class RuleEvaluator:
         """Return the states of the rules on a row."""
         return self._states[row]
 
+    def evidence(self, rows: Rows) -> Floats:
+        """Return the largest evidence of a change among the rules of each row, as a part of the line of its rule.
+
+        It is 0 without a rule that looks for a change.
+        """
+        value_of, detector_of = self._expanded(rows)
+        looking = self._numbers.active[detector_of] & self._numbers.watching[detector_of]
+        largest = np.zeros(rows.size)
+        np.maximum.at(largest, value_of[looking], self._table.evidence(self._numbers.place[detector_of[looking]]))
+        return largest
+
     def firing(self) -> list[Alert]:
         """Return the alerts that fire, of all rows."""
         return [state.firing for states in self._states for state in states if state.firing is not None]
@@ -248,9 +263,7 @@ class RuleEvaluator:
             state, number = self._detectors[index]
             numbers.active[index] = state.detectors[number].active
             numbers.share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
-            baseline = state.baseline_of(state.detectors[number])
-            if isinstance(baseline, EarlierBaseline):
-                numbers.earlier[index] = baseline.row if state.looks_for_change else -1
+            numbers.watching[index] = state.looks_for_change
             self._seasonal.set_limits(int(numbers.hours[index]), state, number)
         self._seasonal.refresh(row)
 
@@ -450,7 +463,7 @@ class RuleEvaluator:
     def _own_inputs(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> Iterator[tuple[Rows, Inputs]]:
         """Yield places of values that detectors take as their baselines make them, and these inputs."""
         numbers = self._numbers
-        ranked = np.flatnonzero(numbers.earlier[detector_of] >= 0)
+        ranked = np.flatnonzero((numbers.earlier[detector_of] >= 0) & numbers.watching[detector_of])
         if ranked.size:
             detectors, which, _ = distinct(detector_of[ranked])
             rows, falls = numbers.earlier[detectors], numbers.falls[detectors]

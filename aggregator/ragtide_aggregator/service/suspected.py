@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
+import numpy as np
 from redis import RedisError
 from redis.asyncio import Redis
 
@@ -12,7 +13,6 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.suspected import read_suspected, write_suspected
 from ragtide_schemas import utc_now
 
-from ..alerts.rule_state import RuleEvidence
 from ..estimates.headline import SUSPICIOUS_PART
 from ..events.keys import HIDDEN, EstimateKey
 from ..state.state import AggregatorState
@@ -44,15 +44,10 @@ class SuspicionWriter:
         """Look at the evidence of the rules on keys that changed; at first on all keys."""
         if self._near is None:
             self._near, changed = {}, state.keys
-        for key in changed:
-            if key.segment is not None or key.run is not None or key.metric.startswith(HIDDEN):
-                continue
-            row = state.index(key)
-            near = row is not None and any(
-                is_suspicious(evidence, is_sampled=key.labeler == self._reference)
-                for rule in state.rules_of(row)
-                if (evidence := rule.evidence()) is not None
-            )
+        whole = {key: row for key in changed if is_whole(key) and (row := state.index(key)) is not None}
+        evidence = state.evidence(np.fromiter(whole.values(), dtype=np.intp)).tolist()
+        for key, part in zip(whole, evidence, strict=True):
+            near = is_suspicious(part, is_sampled=key.labeler == self._reference)
             keys = self._near.setdefault(key.pipeline, set()) if near else self._near.get(key.pipeline, set())
             (keys.add if near else keys.discard)(key)
             if not keys:
@@ -75,17 +70,21 @@ class SuspicionWriter:
             self._written = written
 
 
-def is_suspicious(evidence: RuleEvidence, *, is_sampled: bool) -> bool:
+def is_whole(key: EstimateKey) -> bool:
+    """Return whether a key is of a metric of a whole live pipeline."""
+    return key.segment is None and key.run is None and not key.metric.startswith(HIDDEN)
+
+
+def is_suspicious(evidence: float, *, is_sampled: bool) -> bool:
     """Return whether the evidence of a rule is enough to judge more.
 
     Args:
+        evidence: as a part of the line at which the rule fires.
         is_sampled: whether the values of the rule are those of the sample that becomes larger. False suspicions then
             cost little, because the rule soon has the values that clear them. Otherwise the line is that of a
             suspicious headline.
 
-    >>> is_suspicious(RuleEvidence("fall", 200.0, 10_000.0, 0), is_sampled=True)
-    True
-    >>> is_suspicious(RuleEvidence("fall", 200.0, 10_000.0, 0), is_sampled=False)
-    False
+    >>> is_suspicious(0.02, is_sampled=True), is_suspicious(0.02, is_sampled=False)
+    (True, False)
     """
-    return evidence.once_in * (SAMPLED_PART if is_sampled else SUSPICIOUS_PART) >= evidence.run_length
+    return evidence * (SAMPLED_PART if is_sampled else SUSPICIOUS_PART) >= 1

@@ -31,7 +31,7 @@ from ..statistics.means.clusters import ClusterSums
 from ..statistics.means.dependence import Dependence
 from ..statistics.means.moments import MomentTable
 from ..statistics.means.sampling_weights import SampledSums
-from ..statistics.tables.batches import Rows
+from ..statistics.tables.batches import Floats, Rows
 from .batch_builder import BatchBuilder
 from .cluster_rows import ClusterRows
 from .exact_rows import ExactRows
@@ -401,6 +401,10 @@ class AggregatorState:
     def rules_of(self, row: int) -> Sequence[RuleState]:
         """Return the states of the rules on a row."""
         return self._applied._alerts.rules.of(row)
+
+    def evidence(self, rows: Rows) -> Floats:
+        """Return the largest evidence of a change among the rules of each row, as a part of the line of its rule."""
+        return self._applied._alerts.rules.evidence(rows)
 
     def watched_levels(self) -> list[WatchedLevel]:
         """Return what is known about the level of each watched metric."""
