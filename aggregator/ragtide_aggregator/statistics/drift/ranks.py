@@ -72,16 +72,17 @@ class EarlierTable(RowTable, what="earlier values", capacity=16):
         step: largest change of their mean that does not matter, in [0, 1].
     """
 
-    n = RowColumn(np.int64)
-    answers = RowColumn(np.int64)
-    total = RowColumn(np.float64)
-    step = RowColumn(np.float64)
+    # The state of its rule stores a row, as JSON.
+    n = RowColumn(np.int64, stored=False)
+    answers = RowColumn(np.int64, stored=False)
+    total = RowColumn(np.float64, stored=False)
+    step = RowColumn(np.float64, stored=False)
     # By step: number of the values that later ones are compared with. The others wait, value j at j modulo `WAITING`.
-    _counts = RowColumn(np.int64, (BINS + 1,), axis=0)
-    _waiting = RowColumn(np.uint8, (WAITING,), axis=0)
+    _counts = RowColumn(np.int64, (BINS + 1,), axis=0, stored=False)
+    _waiting = RowColumn(np.uint8, (WAITING,), axis=0, stored=False)
     # How far the mean rank moves with the mean of the values, and when it is measured again.
-    _slope = RowColumn(np.float64, fill=0.5)
-    _measured_next = RowColumn(np.int64, fill=LEAST)
+    _slope = RowColumn(np.float64, fill=0.5, stored=False)
+    _measured_next = RowColumn(np.int64, fill=LEAST, stored=False)
 
     def add_one(self, row: int, mean: float, size: int) -> None:
         """Add one value to a row; the same as `add`, and faster for one."""
