@@ -113,7 +113,7 @@ types: .venv/.dev ## strict types
 layers: .venv/.dev ## who may import whom
 	$(BIN)/lint-imports
 
-wheel: .venv/.reference ## build the sdist and the wheel, and try them in three fresh environments: about five minutes
+wheel: .venv/.reference ## build the sdist and the wheels, and try them in three fresh environments: about five minutes
 	$(BIN)/python tests/wheel.py
 
 site: .venv/.reference ## build the site strictly in build/site, and check every link of it
@@ -126,7 +126,7 @@ workflows: .venv/.dev ## mistakes and weak points of .github and action.yml
 lock: .venv/.dev ## write requirements-dev.txt, the versions that LOCKED=1 installs; ARGS=--upgrade takes the newest
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --extra service --extra embedded --extra dev --output-file requirements-dev.txt pyproject.toml $(ARGS)
 
-release: .venv/.reference ## make in build/release what the tag TAG=v0.1.0 publishes: sdist, wheel, its bill of materials, notes
+release: .venv/.reference ## make in build/release what the tag TAG=v0.1.0 publishes: sdist, wheels, a bill of materials, notes
 	$(BIN)/python -m tools.release "$(TAG)" build/release
 
 reference: .venv/.reference ## write the pages of docs/reference that are made from the code; the targets that need them do

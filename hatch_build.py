@@ -1,16 +1,37 @@
-"""The metadata that depends on the addresses in `[tool.ragtide]` of pyproject.toml: the project's URLs, and the README.
+"""The metadata that depends on the addresses in `[tool.ragtide]` of pyproject.toml, and what the wheel packs.
 
 With an address of the repository every relative link of the README leads to the file at the tag of the version, and
 pictures are those of that tag. Without one a relative link becomes its text, and pictures are left out, so that the
 page on PyPI has no link that leads nowhere.
+
+What is built from a tree holds the language model. With RAGTIDE_LANGUAGES_APART=1, as for a release, the wheel leaves
+it to the distribution of languages/pyproject.toml, and the extra `worker` requires that.
 """
 
+import io
+import os
 import re
+import shutil
+import tarfile
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+LANGUAGES: Final = "ragtide_consumers/text/language_arrays"
+"""Folder of the language model in the wheel."""
+
+LANGUAGES_APART: Final = "ragtide-languages==1.*"
+"""The distribution with the language model; the number changes with the form of the arrays."""
+
+
+def languages_are_apart() -> bool:
+    """Return whether the wheel leaves the language model to its own distribution."""
+    return os.environ.get("RAGTIDE_LANGUAGES_APART") == "1"
+
 
 _FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _PICTURE: Final = re.compile(r'!\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)(?P<title>\s+"[^"]*")?\)')
@@ -22,13 +43,50 @@ _HTML_LINK: Final = re.compile(r'<a\b[^>]*?\bhref="(?P<target>[^"]+)"[^>]*>(?P<t
 _ABSOLUTE: Final = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 
 
-class AddressesHook(MetadataHookInterface):
-    """Gives `[project]` its `urls` and its `readme`."""
+class ContentsHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds to a wheel the pages of the documentation, packed, and the language model, if the wheel is to hold it."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add them; an editable installation reads those of the tree."""
+        if version == "editable":
+            return
+        root, added = Path(self.root), build_data["force_include"]
+        self._packed = Path(tempfile.mkdtemp()) / "docs.tar.xz"
+        self._packed.write_bytes(packed_pages(root / "docs"))
+        added[str(self._packed)] = "ragtide/ragtide/docs.tar.xz"  # the first folder is a source, and is left out
+        if not languages_are_apart():
+            added[str(root / "consumers" / LANGUAGES)] = LANGUAGES
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the packed pages, which are in the wheel now."""
+        del build_data, artifact_path
+        if version != "editable":
+            shutil.rmtree(self._packed.parent)
+
+
+def packed_pages(docs: Path) -> bytes:
+    """Return the pages of a folder as one packed file, which has the same bytes at each build."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz", preset=9) as archive:
+        for path in sorted(docs.rglob("*.md")):
+            member = tarfile.TarInfo(path.relative_to(docs.parent).as_posix())
+            member.size = path.stat().st_size
+            archive.addfile(member, io.BytesIO(path.read_bytes()))
+    return packed.getvalue()
+
+
+class MetadataHook(MetadataHookInterface):
+    """Gives `[project]` its `urls` and its `readme`, and the extra `worker` its language model."""
 
     PLUGIN_NAME = "custom"
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Add the URLs and the README for the addresses in `[tool.ragtide]`."""
+        """Add the URLs and the README for the addresses in `[tool.ragtide]`, and the distribution of languages."""
+        if languages_are_apart():
+            worker = metadata["optional-dependencies"]["worker"]
+            metadata["optional-dependencies"]["worker"] = [*worker, LANGUAGES_APART]
         root = Path(self.root)
         tools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
         repository, site = (_address(tools["ragtide"], name) for name in ("repository", "site"))

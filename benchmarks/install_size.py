@@ -17,8 +17,16 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ragtide_consumers.text.language_files import INCLUDED
+
 ROOT: Final = Path(__file__).parents[1]
-PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+sys.path.append(str(ROOT))
+
+from hatch_build import packed_pages  # noqa: E402 - of this tree, and in no package
+
+PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT: Final = PYPROJECT["project"]
+SOURCES: Final[list[str]] = PYPROJECT["tool"]["hatch"]["build"]["dev-mode-dirs"]
 EXTRAS: Final[Mapping[str, list[str]]] = PROJECT["optional-dependencies"]
 NOT_SHOWN: Final = {"all", "dev"}
 MB: Final = 1_000_000
@@ -65,9 +73,26 @@ def size_of(one: Distribution) -> int:
 
 
 def own_size() -> int:
-    """Return the bytes of ragtide itself, in this tree."""
-    packages = ROOT.glob("*/ragtide*/**/*")
-    return sum(path.stat().st_size for path in packages if path.is_file() and path.suffix != ".pyc")
+    """Return the bytes of ragtide itself as published: without the language model, and with the packed pages."""
+    packages = (path for source in SOURCES for path in (ROOT / source).glob("ragtide*/**/*"))
+    files = sum(path.stat().st_size for path in packages if path.is_file() and path.suffix != ".pyc")
+    return files - languages_size() + len(packed_pages(ROOT / "docs"))
+
+
+def languages_size() -> int:
+    """Return the bytes of `ragtide-languages`, which the extra `worker` brings."""
+    return sum(path.stat().st_size for path in INCLUDED.iterdir())
+
+
+def has_labelers(extras: str) -> bool:
+    """Return whether extras bring the extra `worker`."""
+    waiting, seen = extras.split(","), set[str]()
+    while waiting:
+        extra = waiting.pop()
+        seen.add(extra)
+        own = (Requirement(line) for line in EXTRAS.get(extra, ()))
+        waiting += [more for line in own if line.name == PROJECT["name"] for more in line.extras - seen]
+    return "worker" in seen
 
 
 def main() -> None:
@@ -77,7 +102,10 @@ def main() -> None:
     print("# The size of an installation\n")
     print("Written by `make install-size` (`benchmarks/install_size.py`): files without bytecode, on this machine.")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    print(f"Python {version}, {sys.platform}. ragtide itself has {own / MB:.1f} MB.\n")
+    print(
+        f"Python {version}, {sys.platform}. ragtide itself has {own / MB:.1f} MB, and the language model of "
+        f"the labelers (ragtide-languages) {languages_size() / MB:.1f} MB.\n"
+    )
     print("| installation | MB | distributions | the largest |\n|---|---|---|---|")
     shown = ["", *(extra for extra in EXTRAS if extra not in NOT_SHOWN), "service,embedded"]
     for extras in shown:
@@ -89,7 +117,8 @@ def main() -> None:
             continue
         sizes = sizes_of(found)
         largest = ", ".join(f"{package} {size / MB:.0f}" for package, size in list(sizes.items())[:3])
-        print(f"| `{name}` | {(sum(sizes.values()) + own) / MB:.0f} | {len(sizes)} | {largest} |")
+        ours = own + (languages_size() if has_labelers(extras) else 0)
+        print(f"| `{name}` | {(sum(sizes.values()) + ours) / MB:.0f} | {len(sizes)} | {largest} |")
     print("\n## The largest distributions of `ragtide[service,embedded]`\n\n| distribution | MB |\n|---|---|")
     for package, size in list(sizes.items())[:LARGEST]:
         print(f"| {package} | {size / MB:.1f} |")

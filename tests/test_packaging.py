@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatch_build import packed_pages
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
+from packaging.requirements import Requirement
 from trove_classifiers import classifiers
 
+from ragtide.cli.printing.pages import unpacked
 from ragtide_runtime import __version__
 
 pytestmark = pytest.mark.pure
@@ -102,6 +105,32 @@ def test_every_form_of_a_link_becomes_its_text_without_an_address(tmp_path: Path
 def test_an_address_that_is_none_is_refused_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"repository in pyproject\.toml is 'example\.org/r': write https://"):
         built(tmp_path, repository="example.org/r")
+
+
+def test_a_wheel_without_the_language_model_requires_it_where_labelers_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAGTIDE_LANGUAGES_APART", raising=False)
+    assert built(tmp_path, repository="").optional_dependencies["worker"] == sorted(EXTRAS["worker"])
+    monkeypatch.setenv("RAGTIDE_LANGUAGES_APART", "1")
+    metadata = built(tmp_path, repository="")
+    (languages,) = set(metadata.optional_dependencies["worker"]) - set(EXTRAS["worker"])
+    apart = tomllib.loads((ROOT / "languages" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirement = Requirement(languages)
+    assert requirement.name == apart["name"]
+    assert requirement.specifier.contains(apart["version"])
+    assert languages in metadata.optional_dependencies["service"]
+    assert not [line for line in metadata.dependencies if "languages" in line]
+
+
+def test_the_packed_pages_are_those_of_the_tree_and_have_the_same_bytes_at_each_build(tmp_path: Path) -> None:
+    packed = packed_pages(ROOT / "docs")
+    assert packed == packed_pages(ROOT / "docs")
+    (tmp_path / "docs.tar.xz").write_bytes(packed)
+    folder = unpacked(tmp_path / "docs.tar.xz")
+    texts = {path.relative_to(folder): path.read_text(encoding="utf-8") for path in folder.rglob("*.md")}
+    docs = ROOT / "docs"
+    assert texts == {path.relative_to(docs): path.read_text(encoding="utf-8") for path in docs.rglob("*.md")}
 
 
 def test_every_classifier_is_one_that_pypi_knows() -> None:

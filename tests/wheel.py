@@ -2,14 +2,17 @@
 
 Not a test module: it needs a package index for the dependencies and takes longer than the tests should.
 
-1. The wheel from the sdist holds the same files as a wheel from the tree, and each package says that it is typed.
+The published wheel leaves the language model of the labelers to the wheel of ragtide-languages; the sdist holds it.
+
+1. The wheel from the sdist holds the same files as a wheel from the tree, each package says that it is typed, and a
+   producer downloads at most 3 MB.
 2. A core install, from the sdist, prints its version, runs the Python of the README against a real Redis, imports
    neither NumPy nor FastStream nor Typer, and says which extra the command line needs.
 3. An install with `service` and `embedded` finds the server of its wheel, runs the demo to its alert, scores a file,
-   and shows the pages of the documentation.
+   and shows the pages of the documentation. Without ragtide-languages it names what to install.
 4. An install with `all` imports every module of ragtide, and every package that an extra brings.
 
-With a folder as its argument it leaves the sdist and the wheel there: `make release`.
+With a folder as its argument it leaves the sdist and the wheels there: `make release`.
 """
 
 import json
@@ -22,8 +25,11 @@ import venv
 import zipfile
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
+LARGEST = 3_000_000
+"""Most bytes of the wheel that an application downloads which only publishes."""
 
 CORE_CHECK = """
 import sys
@@ -54,29 +60,51 @@ ROWS = [
 ]
 
 
-def run(*command: str | Path, redis_url: str | None = None, **options: object) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, redis_url: str | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command and return what it printed; a failure is shown and ends the check."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environ |= options.pop("environ", {})
     if redis_url is not None:
         environ["RAGTIDE_REDIS_URL"] = redis_url
     done = subprocess.run(
         [str(part) for part in command], text=True, capture_output=True, check=False, env=environ, **options
-    )  # type: ignore[call-overload]
+    )
     if done.returncode != 0:
         sys.exit(f"{' '.join(str(part) for part in command)}\n{done.stdout}\n{done.stderr}\nexit {done.returncode}")
-    return done  # type: ignore[no-any-return]
+    return done
+
+
+APART = {"RAGTIDE_LANGUAGES_APART": "1"}
+"""The variable of hatch_build.py with which a wheel leaves the language model to its own distribution."""
 
 
 def build(folder: Path) -> Path:
-    """Build the sdist and from it the wheel in a folder, and return the path of the wheel."""
-    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", folder, ROOT)
+    """Build the sdist, and from it the wheel, and the wheel of ragtide-languages; return the path of the wheel."""
+    python, uv = sys.executable, Path(sys.executable).with_name("uv")
+    run(python, "-m", "build", "--installer", "uv", "--sdist", "--outdir", folder, ROOT)
+    (sdist,) = folder.glob("ragtide-*.tar.gz")
+    run(
+        uv,
+        "build",
+        "--quiet",
+        "--python",
+        python,
+        "--wheel",
+        "--no-create-gitignore",
+        "--out-dir",
+        folder,
+        sdist,
+        environ=APART,
+    )
+    run(python, "-m", "build", "--installer", "uv", "--wheel", "--outdir", folder, ROOT / "languages")
     (wheel,) = folder.glob("ragtide-*.whl")
     return wheel
 
 
 def check_contents(wheel: Path, work: Path) -> None:
-    """Check that the wheel from the sdist is that of the tree, and that every package says that it is typed."""
-    run(sys.executable, "-m", "build", "--installer", "uv", "--wheel", "--outdir", work / "tree", ROOT)
+    """Check that the wheel from the sdist is that of the tree, that every package is typed, and that it is small."""
+    tree = (sys.executable, "-m", "build", "--installer", "uv", "--wheel", "--outdir", work / "tree", ROOT)
+    run(*tree, environ=APART)
     (from_tree,) = (work / "tree").glob("ragtide-*.whl")
     contents, of_tree = contents_of(wheel), contents_of(from_tree)
     other = {name for name in contents.keys() | of_tree.keys() if contents.get(name) != of_tree.get(name)}
@@ -85,6 +113,7 @@ def check_contents(wheel: Path, work: Path) -> None:
     assert len(packages) == 9, packages
     untyped = {name for name in packages if f"{name}/py.typed" not in contents}
     assert not untyped, f"py.typed is missing in {sorted(untyped)}"
+    assert wheel.stat().st_size <= LARGEST, f"the wheel has {wheel.stat().st_size:,} bytes, and {LARGEST:,} at most"
 
 
 def contents_of(wheel: Path) -> dict[str, int]:
@@ -94,11 +123,13 @@ def contents_of(wheel: Path) -> dict[str, int]:
 
 
 def environment(folder: Path, requirement: str) -> Path:
-    """Return the bin folder of a new environment with the wheel in it."""
+    """Return the bin folder of a new environment with a requirement, which begins with the path of a package."""
     venv.create(folder)
     # By uv, which keeps what it has unpacked for the next one, and compiles nothing.
     uv = Path(sys.executable).with_name("uv")
-    run(uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", requirement)
+    beside = Path(requirement.partition("[")[0]).parent
+    python = folder / "bin" / "python"
+    run(uv, "pip", "install", "--quiet", "--python", python, "--find-links", beside, requirement)
     return folder / "bin"
 
 
@@ -139,6 +170,16 @@ def check_core(core: Path, full: Path, work: Path) -> None:
     assert len(refused.stderr.splitlines()) == 1, refused
 
 
+def check_languages(full: Path, rows: Path) -> None:
+    """Check that scoring without the language model names what to install; it is not there any more then."""
+    uv = Path(sys.executable).with_name("uv")
+    run(uv, "pip", "uninstall", "--quiet", "--python", full / "python", "ragtide-languages")
+    refused = subprocess.run([full / "ragtide", "score", rows], text=True, capture_output=True, check=False)
+    assert refused.returncode == 1, refused
+    assert "pip install 'ragtide[worker]'" in refused.stderr, refused
+    assert len(refused.stderr.splitlines()) == 1, refused
+
+
 def check_full(full: Path, work: Path) -> str:
     """Check what the README promises without a Redis of yours; return when the first alerts fired."""
     fast = json.loads(run(full / "ragtide", "demo", "--fast", "--json", cwd=work).stdout)
@@ -154,6 +195,7 @@ def check_full(full: Path, work: Path) -> str:
     assert supported[0] > supported[1], supported
     run(full / "python", "-c", FULL_CHECK, cwd=work)
     check_docs(full, work)
+    check_languages(full, rows)
     return f"ragtide demo: {first[0]} ragtide demo --fast: {fast['first_alert_s']:.1f} s."
 
 

@@ -10,7 +10,8 @@ from importlib.metadata import distribution
 import numpy as np
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from ragtide_consumers.text.language_model import FOLDER, LONGEST, endings
+from ragtide_consumers.text.language_files import INCLUDED as FOLDER
+from ragtide_consumers.text.language_model import LONGEST, endings
 
 
 def sequences_of(identifier: LanguageIdentifier) -> dict[bytes, int]:

@@ -1,7 +1,7 @@
 """Make what a release publishes: `make release TAG=v0.1.0`.
 
-In the folder: `packages` with the sdist and the wheel, `notes.md` from CHANGELOG.md, and `sbom.cdx.json`, a bill of
-materials (CycloneDX) of the wheel with the extras `service` and `embedded`.
+In the folder: `packages` with the sdist, the wheel and that of ragtide-languages, `notes.md` from CHANGELOG.md, and
+`sbom.cdx.json`, a bill of materials (CycloneDX) of the wheel with the extras `service` and `embedded`.
 """
 
 import re
@@ -44,7 +44,8 @@ def write_bill_of_materials(wheel: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "environment"
         run(tools / "uv", "venv", "--quiet", "--python", sys.executable, environment)
-        run(tools / "uv", "pip", "install", "--quiet", "--python", environment, f"{wheel}[service,embedded]")
+        found = ("--find-links", wheel.parent, f"{wheel}[service,embedded]")
+        run(tools / "uv", "pip", "install", "--quiet", "--python", environment, *found)
         # The component that the bill is of. The repository's own pyproject.toml has no version: it is in the code.
         project = Path(folder) / "pyproject.toml"
         project.write_text(

@@ -17,6 +17,7 @@ from ragtide_schemas.known_labelers import KNOWN
 from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric
+from ..text.language_files import language_folder
 from .cascade import CascadeLabeler
 from .evaluators import EvaluatorSet, NoLabeler, ReplaceableLabeler, evaluator_of
 from .local.correction_file import load_correction
@@ -97,8 +98,10 @@ async def labeler_of(
         account: counts the dollars of this run, beside the account of the deployment; not for evaluators.
 
     Raises:
-        ConfigurationError: no labeler has that name, or a setting that it needs is missing.
+        ConfigurationError: no labeler has that name, a setting that it needs is missing, or the language model is not
+            installed.
     """
+    language_folder()
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
     if settings.evaluators:

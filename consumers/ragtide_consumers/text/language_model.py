@@ -18,7 +18,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-FOLDER: Final = Path(__file__).with_name("language_arrays")
+from .language_files import language_folder
 
 LONGEST: Final = 6
 """Bytes of the longest sequence."""
@@ -53,7 +53,7 @@ class LanguageModel:
     """Places of the languages that stand there twice."""
 
     @classmethod
-    def read(cls, folder: Path = FOLDER) -> Self:
+    def read(cls, folder: Path) -> Self:
         """Return the model in a folder."""
         stored = json.loads((folder / "languages.json").read_text(encoding="utf-8"))
         names: list[str] = stored["codes"]
@@ -140,5 +140,9 @@ DIGITS: Final = np.array([2 ** (9 * place) for place in reversed(range(LONGEST))
 
 @cache
 def shipped_model() -> LanguageModel:
-    """Return the model that comes with the package."""
-    return LanguageModel.read()
+    """Return the model that comes with ragtide.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    return LanguageModel.read(language_folder())

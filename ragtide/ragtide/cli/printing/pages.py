@@ -1,11 +1,14 @@
 """Texts to read: the pages of the documentation, and what a metric means."""
 
+import atexit
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from operator import itemgetter
 from os.path import normpath, relpath
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from ragtide_runtime.settings.model import Settings
 
 
-_INSTALLED: Final = Path(__file__).parents[2] / "docs"
+_PACKED: Final = Path(__file__).parents[2] / "docs.tar.xz"
 
 
 _OF_THE_TREE: Final = Path(__file__).parents[4] / "docs"
@@ -48,9 +51,24 @@ _COMMENT: Final = re.compile(r"^<!--.*?-->\n*", re.MULTILINE)
 _TITLE: Final = re.compile(r"^# (.*)$", re.MULTILINE)
 
 
+@cache
 def folder() -> Path:
-    """Return the folder of the pages: of the installed package, or of the tree that it was installed from."""
-    return _INSTALLED if _INSTALLED.is_dir() else _OF_THE_TREE
+    """Return the folder of the pages: of the installed package, unpacked until this process ends, or of the tree."""
+    return unpacked(_PACKED) if _PACKED.is_file() else _OF_THE_TREE
+
+
+def unpacked(packed: Path) -> Path:
+    """Return a folder with packed pages, which is removed when this process ends."""
+    import tarfile  # noqa: PLC0415 - only an installed package has packed pages
+
+    place = TemporaryDirectory(prefix="ragtide-docs-")
+    atexit.register(place.cleanup)
+    with tarfile.open(packed) as archive:
+        for member in archive:
+            page = Path(place.name) / member.name
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_bytes(archive.extractfile(member).read())  # type: ignore[union-attr]  # no member is a folder
+    return Path(place.name) / "docs"
 
 
 _FOLDERS: Final = (

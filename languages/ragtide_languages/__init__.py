@@ -1,0 +1,1 @@
+"""The arrays of ragtide's language model, as files of this folder. Nothing in it runs."""
