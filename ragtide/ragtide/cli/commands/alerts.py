@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..printing import err, fitted, out, print_json, warn
-from ..running import ConfidenceOption, JsonOption, Role, WorkspaceOption, given, user_name
+from ..running import ConfidenceOption, JsonOption, Role, WorkspaceOption, given, settings_with, user_name
 from . import command, command_group, line_in_list
 
 alerts = command_group("alerts")
@@ -24,6 +24,7 @@ def show_alerts(
 
     With --json each alert is one line.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -34,9 +35,7 @@ def show_alerts(
 
     from ..printing.live import alert_panel, alerts_view
     from ..running.alerts import json_of_alert, text_of_new_alert, texts_of_alerts
-    from ..running.redis import settings_with, with_redis
-
-    settings = settings_with(context, workspace)
+    from ..running.redis import with_redis
 
     async def tail(redis: Redis) -> None:
         async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
@@ -99,6 +98,7 @@ def explain_change(
     The first part is a change of the traffic's mix, such as more questions in German. The second part is a change
     within the segments.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -108,7 +108,7 @@ def explain_change(
     from ragtide_schemas import Alert
 
     from ..printing.estimates import parts_table, segments_table
-    from ..running.redis import settings_with, with_redis
+    from ..running.redis import with_redis
 
     if since is not None and alert is not None:
         raise typer.BadParameter("--since and --alert exclude each other: give one")
@@ -116,7 +116,6 @@ def explain_change(
         raise typer.BadParameter("give --metric with --since, such as trace.adherence")
     start = None if since is None else selection(since).since
     length = None if before is None else _length_ms(before)
-    settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> ExplainedDrift:
         deployment = Deployment(redis, settings)
@@ -170,6 +169,7 @@ def run_notifier(
 
     The table notify of the settings names the destinations. A second notifier stands by. SIGTERM or Ctrl-C ends it.
     """
+    settings = given(context).settings()
     from ragtide_consumers.notify.service import NO_DESTINATION
     from ragtide_runtime.errors import ConfigurationError
 
@@ -178,7 +178,6 @@ def run_notifier(
     from ..running.redis import with_redis
     from ..running.roles import run_until_signal
 
-    settings = given(context).settings()
     if not settings.notify.destinations:
         raise ConfigurationError(NO_DESTINATION)
     if not dry_run:
@@ -206,6 +205,7 @@ def try_destinations(
     as_json: JsonOption = False,
 ) -> None:
     """Send a test notification to destinations, and print the answer of each. Needs no Redis."""
+    settings = given(context).settings()
     import asyncio
 
     from ragtide_runtime.errors import ConfigurationError
@@ -214,7 +214,6 @@ def try_destinations(
     from ..printing.live import print_destination
     from ..running.alerts import answers_of_destinations
 
-    settings = given(context).settings()
     known = [destination.name for destination in settings.notify.destinations]
     if not known:
         raise ConfigurationError(
@@ -243,6 +242,7 @@ def ack(
 
     Their end is sent.
     """
+    settings = given(context).settings()
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -251,8 +251,6 @@ def ack(
     from ragtide_schemas.suggestions import unknown
 
     from ..running.redis import with_redis
-
-    settings = given(context).settings()
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         deployment = Deployment(redis, settings)
@@ -278,13 +276,13 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
     Without a command it shows the silences that hold now, the first to end first. Silenced alerts still fire and are
     shown, but are not sent.
     """
+    settings = given(context).settings()
     from ragtide_consumers.notify.silences import read_silences
     from ragtide_schemas import utc_now
 
     from ..printing.live import SILENCE_COLUMNS
     from ..running.redis import with_redis
 
-    settings = given(context).settings()
     silences = with_redis(settings, lambda redis, _: read_silences(redis, settings.prefix))
     silences = [entry for entry in silences if entry.until > utc_now()]
     if as_json:
@@ -355,11 +353,11 @@ def remove_silences(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of silences.")],
 ) -> None:
     """End silences. Alerts that fire and were not sent are sent now."""
+    settings = given(context).settings()
     from ragtide_consumers.notify.silences import remove_silence
 
     from ..running.redis import with_redis
 
-    settings = given(context).settings()
     missing = []
     for silence_id in ids:
         removed = with_redis(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..printing import fitted, out, print_json, warn
-from ..running import JsonOption, PipelineOption, WorkspaceOption, given, user_name
+from ..running import JsonOption, PipelineOption, WorkspaceOption, given, settings_with, user_name
 from . import command, command_group
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def show_items(
     Without an option it counts them. With --json each item is one line. Of one item, sentences are marked as relevant,
     used or supported, and each formula is filled in.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
@@ -63,7 +64,7 @@ def show_items(
 
     from ..printing.live import LIST_COLUMNS, ItemGroup, items_view, lines_of_items
     from ..running.items import alert_of_id, forget_item, group_of_list, is_wanted_list, items_of_alert, views_of_items
-    from ..running.redis import settings_with, with_redis
+    from ..running.redis import with_redis
 
     views = views_of_items(worst=worst, newest=newest, sample=sample, alert=alert, rule=rule, forget=forget)
     chosen = [name for name, given in {"ID": interaction_id is not None, **views}.items() if given]
@@ -71,7 +72,6 @@ def show_items(
         raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other: give one of them")
     if (metric or labeler) and not (worst or newest or (interaction_id is not None and metric is None)):
         raise typer.BadParameter("--metric and --labeler choose the scores of --worst or --newest: add one of these")
-    settings = settings_with(context, workspace)
     if interaction_id is not None:
         _show_item(settings, interaction_id, pipeline, labeler, as_json=as_json)
         return
@@ -194,6 +194,7 @@ def from_alert(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Write the items that an alert names, in its order."""
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.alerts.contributors import CONTRIBUTORS_KEPT
@@ -203,9 +204,6 @@ def from_alert(
     from ragtide_schemas.printable import printable
 
     from ..running.data_sets import write_data_set
-    from ..running.redis import settings_with
-
-    settings = settings_with(context, workspace)
 
     async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
         match = next(
@@ -237,15 +235,13 @@ def from_worst(
 
     An item that is among the worst of several metrics is one row.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_worst
 
     from ..running.data_sets import write_data_set
-    from ..running.redis import settings_with
-
-    settings = settings_with(context, workspace)
 
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
         pipelines = await kept.pipelines() if pipeline is None else [pipeline]
@@ -273,15 +269,13 @@ def from_sample(
 
     Each row has the probability with which an interaction of the traffic is in the sample.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_sample
 
     from ..running.data_sets import write_data_set
-    from ..running.redis import settings_with
-
-    settings = settings_with(context, workspace)
 
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
         return await chosen_of_sample(kept, await kept.pipelines() if pipeline is None else [pipeline], file.limit)
@@ -321,6 +315,7 @@ def from_annotations(
 
     Of several people who annotated an item, the first counts.
     """
+    settings = given(context).settings()
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
@@ -331,7 +326,6 @@ def from_annotations(
 
     from ..running.data_sets import write_data_set
 
-    settings = given(context).settings()
     if not saw_scores and (lowest is not None or highest is not None):
         raise ConfigurationError("--lowest and --highest need --saw-scores: add it")
     if saw_scores and selected:
@@ -373,6 +367,7 @@ def trace(
 
     With --json each fact is one line.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -383,9 +378,7 @@ def trace(
     from ragtide_schemas.printable import printable
 
     from ..printing.live import stations_table
-    from ..running.redis import settings_with, with_redis
-
-    settings = settings_with(context, workspace)
+    from ..running.redis import with_redis
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[TraceStation], list[str]]:
         deployment = Deployment(redis, settings)
@@ -442,6 +435,7 @@ def annotate(
     sample are published as feedback with their probability, so estimates use them. Answers about disputed items and the
     worst are stored and count in no estimate.
     """
+    settings = given(context).settings()
     from urllib.parse import urlencode
 
     from redis.asyncio import Redis
@@ -456,7 +450,6 @@ def annotate(
 
     from ..running.redis import with_redis
 
-    settings = given(context).settings()
     rated = tuple(name if name.startswith("trace.") else f"trace.{name}" for name in rate or ())
     for names, known, option in ((sources or (), [*ItemSource], "--from"), (rated, list(RATINGS), "--rate")):
         for name in names:

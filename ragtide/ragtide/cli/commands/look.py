@@ -18,6 +18,7 @@ from ..running import (
     SegmentsOption,
     WorkspaceOption,
     given,
+    settings_with,
 )
 from . import command, command_group
 
@@ -36,6 +37,7 @@ def watch(
     The last line lists the keys: choose and open a pipeline, sort the pipelines, filter, quit. A pipeline's own view
     has its segment values, too.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -43,10 +45,8 @@ def watch(
     from ragtide_roles.running import cancelled_by_signal
     from ragtide_runtime.redis.url import RedisHandle
 
-    from ..running.redis import settings_with, with_redis
+    from ..running.redis import with_redis
     from ..running.watching import LiveWatch, Screen
-
-    settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         printed = once or not out.is_terminal
@@ -123,6 +123,7 @@ def list_dead_letters(
 
     Without a command it shows the newest; with --json all of them with payload, one per line.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
@@ -132,12 +133,11 @@ def list_dead_letters(
     from ragtide_schemas.suggestions import unknown
 
     from ..printing.live import LETTER_COLUMNS, SHOWN
-    from ..running.redis import settings_with, with_redis
+    from ..running.redis import with_redis
 
     known = [member.value for member in Reason]
     if reason is not None and reason not in known:
         raise typer.BadParameter(unknown("reason", reason, known), param_hint="--reason")
-    settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[int, list[StoredDeadLetter]]:
         deployment = Deployment(redis, settings)
@@ -174,12 +174,12 @@ def retry(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Publish dead interactions and feedback again, after you have corrected the cause."""
+    settings = settings_with(context, workspace, roles=True)
     from ..running.letters import retry_letters
-    from ..running.redis import settings_with, with_redis
+    from ..running.redis import with_redis
 
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
-    settings = settings_with(context, workspace, roles=True)
     retried = with_redis(settings, lambda redis, _: retry_letters(redis, settings, ids))
     err.print(f"{retried:,} published again", highlight=False)
 
@@ -243,6 +243,7 @@ def estimates(
     and --workspace show the estimates of every labeler, and so does --json without --last, --since, --all-time or
     --labeler: over all time, with segment values. To score a file without Redis, use ragtide score.
     """
+    settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
     from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, check_live, chosen
@@ -257,9 +258,8 @@ def estimates(
     from ..printing.estimates import print_estimates, unmet_option, whole_pipelines
     from ..running.gating import exit_for, gate_of, with_gate
     from ..running.headlines import chosen_range, show_headlines
-    from ..running.redis import settings_with, with_redis
+    from ..running.redis import with_redis
 
-    settings = settings_with(context, workspace)
     gate = gate_of(settings, "estimates", fail_if, reports)
     if gate is not None:
         gate.needs_baseline("use ragtide compare, which has two sides")
@@ -410,6 +410,7 @@ def compare(
     Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
     Other pipelines are compared by their means. Intervals are valid at every look.
     """
+    settings = given(context).settings()
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -439,7 +440,6 @@ def compare(
     from ..running.gating import gate_of
     from ..running.redis import with_redis
 
-    settings = given(context).settings()
     only_means = workspace or labeler or by is not None or window != ALL_TIME or ongoing
     split = traffic_split(share, unit, covariate, since)
     gate = gate_of(settings, "compare", fail_if, reports)
@@ -509,6 +509,7 @@ def mcp(
     A program with a model starts this command and speaks with it over standard input and output. It reads a ragtide
     serve with the token in RAGTIDE_MCP_TOKEN, and changes nothing.
     """
+    settings = given(context).settings()
     import asyncio
     import signal
     from functools import partial
@@ -524,7 +525,6 @@ def mcp(
         raise ConfigurationError(f"ragtide mcp needs {name}: pip install 'ragtide[mcp]'") from None
     from ragtide.mcp_server.tools import tools_of
 
-    settings = given(context).settings()
     address = settings.mcp if url is None else settings.mcp.model_copy(update={"endpoint": url})
     open_test = None
     if recording is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from ..printing import err, fitted, folded, out, print_json, warn
-from ..running import JsonOption, Role, WorkspaceOption, given
+from ..running import JsonOption, Role, WorkspaceOption, given, settings_with
 from ..running.labeler_options import LabelerOptions
 from . import command
 from .experiments import capacity
@@ -75,6 +75,7 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Check the deployment, and say how to repair each problem. The exit code is 1 if there is a problem."""
+    settings = given(context).settings()
     import socket
 
     from redis.asyncio import Redis
@@ -88,7 +89,6 @@ def doctor(
     from ..printing.live import FINDING_COLUMNS, print_repairs
     from ..running.redis import with_redis
 
-    settings = given(context).settings()
     if repair is not None:
         print_repairs(with_redis(settings, lambda redis, _: repair_field(redis, settings, repair)), as_json=as_json)
         return
@@ -267,14 +267,13 @@ def worker(
 
     Any number of workers may run. SIGTERM or Ctrl-C ends it.
     """
+    settings = chosen.settings(partial(settings_with, context, workspace, roles=True))
     from ragtide_roles.worker_processes import process_count
     from ragtide_roles.workspaces import check_judge, check_labeler
     from ragtide_runtime.processes.processors import own_limits, own_processors
 
-    from ..running.redis import settings_with
     from ..running.roles import run_until_signal
 
-    settings = chosen.settings(partial(settings_with, context, workspace, roles=True))
     if workspace is not None:
         local = given(context).settings()
         check_labeler(settings.labeler, local, workspace)
@@ -291,10 +290,10 @@ def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> Non
 
     A second aggregator stands by. SIGTERM or Ctrl-C ends it.
     """
-    from ..running.redis import settings_with
+    settings = settings_with(context, workspace, roles=True)
     from ..running.roles import run_until_signal
 
-    run_until_signal(settings_with(context, workspace, roles=True), Role.AGGREGATOR)
+    run_until_signal(settings, Role.AGGREGATOR)
 
 
 @command("ragtide serve", "ragtide serve --port 4318")
@@ -317,6 +316,7 @@ def serve(
     It takes feedback, too, and gives estimates, alerts and dead letters. Any number of these processes may run. Without
     serve.tokens it answers to this machine only.
     """
+    settings = None if hash_token else given(context).settings()
     from pydantic import ValidationError
 
     from ragtide_runtime.settings.serve import ServeSettings
@@ -324,10 +324,9 @@ def serve(
 
     from ..running.roles import run_until_signal, token_hash
 
-    if hash_token:
+    if settings is None:
         out.print(token_hash(typer.prompt("token", hide_input=True)), highlight=False)
         return
-    settings = given(context).settings()
     given_options = {"port": port, "host": host}
     changes = {name: value for name, value in given_options.items() if value is not None}
     try:
@@ -377,6 +376,7 @@ def bridge(
     A message is acknowledged after its interactions are in Redis. Alerts, metric events and estimates are sent at least
     once. Any number of bridges may run. SIGTERM or Ctrl-C ends it.
     """
+    settings = given(context).settings()
     from pydantic import ValidationError
 
     from ragtide_runtime.settings.bridge import BridgeSettings
@@ -386,7 +386,6 @@ def bridge(
     from ..running.redis import with_redis
     from ..running.roles import run_until_signal
 
-    settings = given(context).settings()
     changes = {"source": source, "alerts": alerts, "events": events, "estimates": estimates, "group": group}
     try:
         changed = BridgeSettings.model_validate(
@@ -415,12 +414,12 @@ def repartition(
 
     Stop every producer, too. Afterwards set RAGTIDE_PARTITIONS everywhere.
     """
+    settings = given(context).settings()
     from ragtide_aggregator.maintenance.repartition import Repartition
     from ragtide_runtime.settings.model import Settings
 
     from ..running.redis import with_redis
 
-    settings = given(context).settings()
     splits = {}
     for text in split or ():
         pipeline, _, parts = text.rpartition("=")

@@ -100,6 +100,29 @@ def given(context: typer.Context) -> Given:
     return options if options is not None else Given()
 
 
+def settings_with(
+    context: typer.Context, workspace: str | None, *, roles: bool = False, **options: object
+) -> "Settings":
+    """Return the settings of the deployment or, with a name, of one of its workspaces.
+
+    A command calls it before its other imports, so that a wrong setting is refused at once.
+
+    Args:
+        workspace: its name; None for the deployment.
+        roles: whether roles of the workspace are to work on its interactions.
+        options: settings that override environment and file; None does not.
+
+    Raises:
+        ConfigurationError: there is no workspace of that name, or no role works on it.
+    """
+    settings = given(context).settings(**options)
+    if workspace is None:
+        return settings
+    from .redis import settings_of, with_redis  # noqa: PLC0415 - only workspaces are read from Redis
+
+    return with_redis(settings, lambda redis, _: settings_of(redis, settings, workspace, roles=roles))
+
+
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """Environment variable with the file to which a step of GitHub Actions adds its summary."""
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-import typer
 from redis import RedisError
 from redis.asyncio import Redis
 
@@ -21,8 +20,6 @@ from ragtide_runtime.stored_criteria import StoredCriteria, read_stored_criteria
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.criterion import BUILT_IN
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY
-
-from . import given
 
 T = TypeVar("T")
 
@@ -60,23 +57,6 @@ def with_redis(
             return asyncio.run(run(handle))
         except RedisError as error:
             raise RedisUnavailable(f"{redact(handle.url)}: {explained(error)}; try again when Redis works") from error
-
-
-def settings_with(context: typer.Context, workspace: str | None, *, roles: bool = False, **options: object) -> Settings:
-    """Return the settings of the deployment or, with a name, of one of its workspaces.
-
-    Args:
-        workspace: its name; None for the deployment.
-        roles: whether roles of the workspace are to work on its interactions.
-        options: settings that override environment and file; None does not.
-
-    Raises:
-        ConfigurationError: there is no workspace of that name, or no role works on it.
-    """
-    settings = given(context).settings(**options)
-    if workspace is None:
-        return settings
-    return with_redis(settings, lambda redis, _: settings_of(redis, settings, workspace, roles=roles))
 
 
 async def settings_of(redis: Redis, settings: Settings, workspace: str, *, roles: bool = False) -> Settings:
