@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.choices import chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers import InteractionProducer
 from ragtide_roles.running import in_background

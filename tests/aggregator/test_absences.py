@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.support.metric_events import event
 
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.absent_share import ALPHA, LEAST_MS, AbsenceCounts, AbsentShares, jumped
 from ragtide_aggregator.state.row_lookup import MOST_REASONS
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -20,7 +20,8 @@ from tests.support.metric_events import START
 from tests.support.owners import owners
 
 from ragtide import Deployment, Estimate, MetricEvent
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings

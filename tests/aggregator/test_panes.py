@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.support.metric_events import START, event
 
 from ragtide import Estimate
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_schemas import MetricEvent

@@ -7,7 +7,8 @@ import pytest
 from tests.support.metric_events import event
 
 from ragtide import Estimate
-from ragtide_aggregator.estimates.estimates import STRATEGIES, chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import JudgedScores, MetricEvent
 

@@ -15,7 +15,8 @@ from tests.support.metric_events import START
 
 from ragtide import Labeler, LabelerUnavailable, Labeling, RagInteraction
 from ragtide.testing import ScriptedJudge, Status
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.trimming import trim_streams
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.cascade import CascadeLabeler, draw, draw_middle

@@ -8,7 +8,8 @@ from rich.console import Console
 from tests.support.metric_events import event
 
 from ragtide.cli.printing.estimates import estimates_table, interval_bar
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 
 

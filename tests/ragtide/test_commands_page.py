@@ -10,8 +10,9 @@ from tests.support.cases import for_each
 from tools.pages.commands import COMMAND_PAGES
 
 from ragtide.cli.app import COMMANDS, cli
-from ragtide_aggregator.estimates.estimates import ESTIMATORS, LIVE, RECOMMENDED, STRATEGIES
-from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_aggregator.estimates.choices import ESTIMATORS, RECOMMENDED
+from ragtide_aggregator.estimates.estimates import LIVE, STRATEGIES
+from ragtide_aggregator.statistics.tables.names import ALL_TIME
 from ragtide_offline.report.experiment import ITEMS
 from ragtide_offline.report.mlflow_export import EXPERIMENT
 from ragtide_producers import FORMATS

@@ -15,7 +15,7 @@ from ragtide.cli.printing.estimates import (
     reference_table,
 )
 from ragtide.cli.running.watching import headline_of
-from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.choices import chosen
 from ragtide_aggregator.reading.diagnoses import diagnoses, headline_diagnoses
 from ragtide_schemas import METRICS, Estimate
 

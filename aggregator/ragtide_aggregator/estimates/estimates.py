@@ -18,7 +18,7 @@ from ..statistics.means.strategies import AUTO, OF_MOMENTS
 from ..statistics.means.strategies import STRATEGIES as ALL
 from ..statistics.pairs.prediction_powered import Everything
 from ..statistics.tables.batches import Floats
-from ..statistics.tables.windows import ALL_TIME
+from .choices import PREDICTION_POWERED
 from .gold_errors import errors_of
 from .means import MetricMean, absences, mean, metric_mean, share_rows, usage
 from .record import record
@@ -32,14 +32,6 @@ ORDERED: Final = (AUTO, "running")
 
 LIVE: Final = (AUTO, "running", "asymptotic")
 """Strategies of live estimates: valid at every look, `asymptotic` once there are enough values."""
-
-PREDICTION_POWERED: Final = "prediction_powered"
-
-ESTIMATORS: Final = ("mean", "weighted", PREDICTION_POWERED)
-"""Ways to estimate a mean from scores."""
-
-RECOMMENDED: Final = "recommended"
-"""Chooses means, and the prediction-powered means by a reference labeler that have an interval."""
 
 
 def check_live(strategy: str) -> None:
@@ -144,31 +136,6 @@ def _judged_needed(weighted: Estimate) -> int | None:
     needed = values_needed(mean, weighted.n, weighted.n_effective or weighted.n)
     clusters = weighted.n_clusters
     return needed if clusters is None else max(needed, ceil(LEAST_CLUSTERS * weighted.n / max(clusters, 1)))
-
-
-def chosen(
-    results: Iterable[Estimate], *, window: str = ALL_TIME, estimator: str = "mean", labeling: bool = False
-) -> list[Estimate]:
-    """Return the estimates of one window and estimator; by default the means of all time.
-
-    Args:
-        results: estimates.
-        window: name of the window.
-        estimator: `mean`, `weighted`, `prediction_powered`, `recommended`, or `all`.
-        labeling: whether to return time and cost of labeling instead of scores.
-    """
-    return [
-        e for e in results if e.window == window and _is_chosen(e, estimator) and (e.metric in UNBOUNDED) == labeling
-    ]
-
-
-def _is_chosen(estimate: Estimate, estimator: str) -> bool:
-    if estimator == RECOMMENDED:
-        # Below about 30 judged items the interval is the whole range, so the estimate does not help a reader yet.
-        # Gold scores of users are no sample with known probabilities, so their estimates are only shown on request.
-        sampled = estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER
-        return estimate.estimator == "mean" or (sampled and estimate.has_interval)
-    return estimator in ("all", estimate.estimator)
 
 
 def _view_estimates(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:

@@ -19,7 +19,7 @@ from ..statistics.means.clustered_interval import clusters_used, design_effects
 from ..statistics.means.moments import Moments, with_weights
 from ..statistics.means.strategies import moments_interval, resolved
 from ..statistics.tables.batches import Floats, Rows
-from ..statistics.tables.windows import ALL_TIME
+from ..statistics.tables.names import ALL_TIME
 
 
 @dataclass(frozen=True, slots=True)

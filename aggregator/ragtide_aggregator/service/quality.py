@@ -19,10 +19,11 @@ from ragtide_schemas import Alert, Estimate, InvalidEntryError
 from ragtide_schemas.alert_rule import SEVERITIES
 from ragtide_schemas.printable import printable
 
-from ..estimates.estimates import RECOMMENDED, chosen, estimates
+from ..estimates.choices import RECOMMENDED, chosen
+from ..estimates.estimates import estimates
 from ..events.keys import HIDDEN, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
-from ..statistics.tables.windows import ALL_TIME
+from ..statistics.tables.names import ALL_TIME
 
 PAUSES: Final = 20
 """Least ratio of the interval to the duration of a computation: it takes at most 5% of the time."""

@@ -9,7 +9,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ragtide_aggregator.checkpoint.options import state_options
-from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.choices import chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.criteria.sessions import session_criteria
 from ragtide_roles.rule_checks import check_rules, known_metrics

@@ -9,7 +9,7 @@ from ragtide_aggregator.estimates.view import View, windows_of
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange
-from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_aggregator.statistics.tables.names import ALL_TIME
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas.suggestions import unknown

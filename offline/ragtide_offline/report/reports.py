@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.choices import chosen
 from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment

@@ -7,7 +7,8 @@ from itertools import groupby, starmap
 from pathlib import Path
 from typing import Any
 
-from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chosen
+from ragtide_aggregator.estimates.choices import RECOMMENDED, chosen
+from ragtide_aggregator.estimates.estimates import STRATEGIES
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.diagnoses import diagnoses
 from ragtide_aggregator.statistics.means.strategies import AUTO

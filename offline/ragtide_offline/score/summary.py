@@ -10,7 +10,8 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from ragtide_aggregator.errors import DamagedFieldError
-from ragtide_aggregator.estimates.estimates import ORDERED, STRATEGIES, chosen, estimates
+from ragtide_aggregator.estimates.choices import chosen
+from ragtide_aggregator.estimates.estimates import ORDERED, STRATEGIES, estimates
 from ragtide_aggregator.events.keys import LATENCY
 from ragtide_aggregator.reading.diagnoses import diagnoses
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from ragtide_aggregator.estimates.estimates import ESTIMATORS, check_live, chosen
+from ragtide_aggregator.estimates.choices import ESTIMATORS, chosen
+from ragtide_aggregator.estimates.estimates import check_live
 from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.means.strategies import AUTO

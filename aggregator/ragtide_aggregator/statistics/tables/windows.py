@@ -15,9 +15,6 @@ _PATTERN: Final = re.compile(r"(\d+)([smhd])(?:/(\d+)([smhd]))?")
 LONGEST_MS: Final = 36_500 * _UNITS["d"]
 """Milliseconds of the longest window; its ends are valid dates for any time that an event may have."""
 
-ALL_TIME: Final = "all"
-"""Name of the window of all values."""
-
 
 @dataclass(frozen=True, slots=True)
 class Window:

@@ -27,14 +27,13 @@ def show_alerts(
     settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
-    from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_consumers.alert_subscriber import AlertSubscriber
     from ragtide_roles.running import cancelled_by_signal
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas.alert_text import AlertText
 
     from ..printing.live import alert_panel, alerts_view
-    from ..running.alerts import json_of_alert, text_of_new_alert, texts_of_alerts
+    from ..running.alerts import json_of_alert, read_alerts, text_of_new_alert, texts_of_alerts
     from ..running.redis import with_redis
 
     async def tail(redis: Redis) -> None:
@@ -52,10 +51,8 @@ def show_alerts(
         if follow:
             await cancelled_by_signal(tail(redis))
             return []
-        deployment = Deployment(redis, settings)
-        all_alerts = await deployment.alerts()
-        warn(*deployment.warnings())
-        wanted = [alert for alert in all_alerts if alert.status != "resolved" or not firing]
+        alerts = await read_alerts(redis, settings)
+        wanted = [alert for alert in alerts if alert.status != "resolved" or not firing]
         return await texts_of_alerts(redis, settings, wanted)
 
     texts = with_redis(settings, body)

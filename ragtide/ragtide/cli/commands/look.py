@@ -126,8 +126,8 @@ def list_dead_letters(
     settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
-    from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
-    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.reading.dead_letters import StoredDeadLetter, read_dead_letters
+    from ragtide_runtime.redis.entries import Unreadable
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas import Reason
     from ragtide_schemas.suggestions import unknown
@@ -140,10 +140,10 @@ def list_dead_letters(
         raise typer.BadParameter(unknown("reason", reason, known), param_hint="--reason")
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[int, list[StoredDeadLetter]]:
-        deployment = Deployment(redis, settings)
+        unreadable = Unreadable("dead letter")
         newest: deque[StoredDeadLetter] = deque(maxlen=SHOWN)
         count = 0
-        async for stored in deployment.dead_letters():
+        async for stored in read_dead_letters(redis, settings.layout.all(), unreadable):
             letter = stored.letter
             if reason not in (None, letter.reason):
                 continue
@@ -152,7 +152,7 @@ def list_dead_letters(
                 print_json({"id": stored.letter_id, "partition": stored.partition, **letter.model_dump(mode="json")})
             else:
                 newest.append(stored.without_payload())
-        warn(*deployment.warnings())
+        warn(*filter(None, [unreadable.warning()]))
         return count, list(newest)
 
     count, newest = with_redis(settings, body)
@@ -246,10 +246,11 @@ def estimates(
     settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
-    from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, check_live, chosen
+    from ragtide_aggregator.estimates.choices import ESTIMATORS, RECOMMENDED, chosen
+    from ragtide_aggregator.estimates.estimates import check_live
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_aggregator.statistics.means.strategies import AUTO
-    from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+    from ragtide_aggregator.statistics.tables.names import ALL_TIME
     from ragtide_offline.gates.measurements import measure_estimates, measure_segment
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas import Estimate
@@ -414,7 +415,7 @@ def compare(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
-    from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+    from ragtide_aggregator.statistics.tables.names import ALL_TIME
     from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
     from ragtide_offline.report.labelings import Compared
     from ragtide_offline.report.pipelines import (

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
-from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
+from ragtide_aggregator.estimates.choices import PREDICTION_POWERED
 from ragtide_aggregator.events.keys import GOLD_LABELER, EstimateKey
-from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_aggregator.statistics.tables.names import ALL_TIME
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import METRICS, Direction
 from ragtide_schemas.estimate import rated_text, shown_metric

@@ -6,7 +6,7 @@ from typing import Any
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.alerts import AlertLog
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
 from ragtide_runtime.settings.model import Settings
@@ -14,6 +14,18 @@ from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.alert_text import MOST_WORST, AlertText, WorstAnswer, alert_text, worst_answer
 
 from ..printing import warn
+
+
+async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
+    """Return the alerts in the order in which they fired; warn of entries that cannot be read.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    log = AlertLog(redis, settings.layout.all())
+    alerts = await log.read()
+    warn(*filter(None, [log.unreadable.warning()]))
+    return alerts
 
 
 async def texts_of_alerts(redis: Redis, settings: Settings, alerts: Sequence[Alert]) -> list[AlertText]:
@@ -72,9 +84,7 @@ async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[di
     from ragtide_consumers.notify.routing import together, wants  # noqa: PLC0415
     from ragtide_consumers.notify.service import open_destinations  # noqa: PLC0415
 
-    deployment = Deployment(redis, settings)
-    firing = [alert for alert in await deployment.alerts() if alert.status != "resolved"]
-    warn(*deployment.warnings())
+    firing = [alert for alert in await read_alerts(redis, settings) if alert.status != "resolved"]
     previews = []
     async with open_destinations(settings) as destinations:
         for name, destination in destinations.items():

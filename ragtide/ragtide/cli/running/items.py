@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import typer
 from redis.asyncio import Redis
 
-from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_producers.ingest.closing import forget_spans
 from ragtide_roles.kept.annotations import StoredAnnotations
@@ -24,6 +23,7 @@ from ragtide_schemas.printable import printable
 
 from ..printing import err, warn
 from ..printing.live import ItemGroup
+from .alerts import read_alerts
 from .letters import forget_letters
 from .redis import with_redis
 
@@ -80,8 +80,7 @@ def group_of_list(
 
 async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
     """Return an alert, or end the command if there is none."""
-    deployment = Deployment(redis, settings)
-    match = next((alert for alert in await deployment.alerts() if alert.alert_id == alert_id), None)
+    match = next((alert for alert in await read_alerts(redis, settings) if alert.alert_id == alert_id), None)
     if match is None:
         warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
         raise typer.Exit(1)

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_aggregator.statistics.tables.names import ALL_TIME
 from ragtide_consumers.labelers.local.correction_file import CorrectionFile, load_correction
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_consumers.labelers.published import all_criteria

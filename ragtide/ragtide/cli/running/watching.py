@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
+from ragtide_aggregator.estimates.choices import RECOMMENDED, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_consumers.notify.silences import MutedAlerts
 from ragtide_offline.demo import HALF, DemoResult, run_demo
