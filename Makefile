@@ -179,7 +179,7 @@ light: .venv/.dev ## measure what a user waits for, at BEFORE (a commit, or none
 	mv .light.md benchmarks/measured/light.md
 
 peers: .venv/.dev ## run other tools on the same items, in environments of their own; write benchmarks/measured/peers.md
-	PYTHONPATH=. $(BIN)/python benchmarks/beside_peers.py $(ARGS) > .peers.md
+	$(BIN)/python benchmarks/beside_peers.py $(ARGS) > .peers.md
 	mv .peers.md benchmarks/measured/peers.md
 
 pagespeed: .venv/.dev ## measure what 20 open pages cost, beside pages that poll JSON, and how soon a number is on the screen

@@ -1,15 +1,19 @@
 """ragtide beside its peers: the same items, the same endpoint, the same number of items at once.
 
-    PYTHONPATH=. python benchmarks/beside_peers.py [--items 200 2000] [--limit 300] [--peers ragas ...]
+    python benchmarks/beside_peers.py [--items 200 2000] [--rounds 3] [--limit 300] [--peers ragas ...]
 
 Every peer runs in an environment of its own in .venv-peers, with the versions of peers/requirements/NAME.txt, by its
 documented way to work on many items at once (peers/runners/NAME_run.py), without telemetry. The endpoint
 (peers/server.py) answers a call after 200 ms and works on 64 calls at once; it counts calls and tokens. Measured of
 each run, imports included: wall time, processor time and the largest memory of all its processes.
 
+Every run begins with an empty folder, which is also its home, its cache and its data. The peers take turns, and the
+table has medians over the rounds. A run that takes longer than the limit is ended and not repeated. A run that asked
+the endpoint less often than it has items measured something else, such as a cache: its row says so and has no figures.
+
 Then each peer is killed (SIGKILL to all its processes) when the endpoint has answered half of the calls of a whole run,
-and started again with the same command. The calls of both runs beyond those of a whole run were paid twice; the items
-without scores after the second run are lost. A run that takes longer than the limit is ended, and the table says so.
+and started again with the same command and folder. The calls of both runs beyond those of a whole run were paid twice;
+the items without scores after the second run are lost.
 """
 
 import argparse
@@ -28,11 +32,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import psutil
+
+# The environments are made as those of the tests.
+sys.path.append(str(Path(__file__).parents[1]))
+
 import statistics_speed
+from before_after import this_tree
 from peers.growth import growth_table
-from processes import commit
 from tools.environments import ROOT, Environments
 
 from ragtide_offline.demo import demo_interactions
@@ -46,8 +55,12 @@ SETTINGS = {
     "RAGAS_DO_NOT_TRACK": "true",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
     "OPENAI_API_KEY": "none",
+    "OPIK_SENTRY_ENABLE": "false",
+    "OPIK_TRACK_DISABLE": "true",
     "RAGTIDE_LOG_LEVEL": "error",
+    "TRULENS_OTEL_TRACING": "0",
 }
 """Environment variables of every peer: no telemetry, and no downloads."""
 
@@ -64,7 +77,11 @@ class Peer:
 
     @property
     def command(self) -> list[str]:
-        """The beginning of its command line."""
+        """The beginning of its command line.
+
+        Raises:
+            RuntimeError: it cannot be installed here.
+        """
         own = self.name in ENVIRONMENTS.names
         python = ENVIRONMENTS.python_of(self.name) if own else sys.executable
         return [str(python), str(HERE / "runners" / f"{self.name}_run.py")]
@@ -111,6 +128,32 @@ PEERS = (
         "faithfulness, claim recall, context precision",
         "each of its stages, by `save_path`",
     ),
+    Peer(
+        "pydantic_evals",
+        "pydantic_evals 2.62.0, `Dataset.evaluate`",
+        "faithfulness and relevance by two `LLMJudge`s: a score of the whole answer each, with a reason",
+        "nothing",
+    ),
+    Peer(
+        "opik",
+        "Opik 2.2.122, `evaluate_on_dict_items`",
+        "hallucination and context precision: a score of the whole answer each, with reasons; no server of Opik",
+        "nothing",
+    ),
+    Peer(
+        "trulens",
+        "TruLens 2.16.0, `BatchEvaluator`",
+        "groundedness (statements by the model, then a call a statement) and context relevance, with reasons; asks for "
+        "the responses protocol first",
+        "nothing",
+    ),
+    Peer(
+        "mlflow",
+        "MLflow 3.17.2, `genai.evaluate`",
+        "faithfulness and relevance by two judges of `make_judge`: yes or no, with a reason; a run and a trace of each "
+        "item in a SQLite file",
+        "nothing that a second run reads",
+    ),
 )
 
 
@@ -155,6 +198,8 @@ class Run:
     scored: int
     count: dict[str, int]
     """Of the endpoint."""
+    load: float = 0.0
+    """Of the machine when it began."""
 
 
 class Usage(threading.Thread):
@@ -190,18 +235,28 @@ class Usage(threading.Thread):
             self.most_memory_mib = max(self.most_memory_mib, memory_mib)
 
 
+def own_folders(folder: Path) -> dict[str, str]:
+    """Return the environment variables with which a program keeps everything in a folder."""
+    names = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "RAGTIDE_DATA_DIR")
+    for name in names:
+        (folder / name.lower()).mkdir(exist_ok=True)
+    return {name: str(folder / name.lower()) for name in names}
+
+
 def run_peer(
     peer: Peer, folder: Path, at: Endpoint, limit_s: float, kill_when: Callable[[], bool] = lambda: False
 ) -> Run:
-    """Run a peer on the items of a folder, and return what it took."""
+    """Run a peer on the items of a folder, in which it keeps everything, and return what it took."""
     at.reset()
+    load = os.getloadavg()[0]
     result = folder / "result.json"
     result.unlink(missing_ok=True)
     begun, ended = time.monotonic(), "done"
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [*peer.command, str(folder), f"{at.url}/v1", str(AT_ONCE)],
-            env={**os.environ, **SETTINGS},
+            env={**os.environ, **SETTINGS, **own_folders(folder)},
+            cwd=folder,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -224,14 +279,15 @@ def run_peer(
         ended = "failed"
         sys.stderr.write(f"{peer.name} failed:\n{(folder / 'log').read_text(errors='replace')[-3000:]}\n")
     scored = json.loads(result.read_text())["scored"] if result.exists() else 0
-    return Run(ended, seconds, usage.processor_s, usage.most_memory_mib, scored, at.count())
+    return Run(ended, seconds, usage.processor_s, usage.most_memory_mib, scored, at.count(), load)
 
 
 @contextmanager
 def folder_of_items(count: int) -> Iterator[Path]:
     """Return a context with a folder that has so many items of the demo, each with a question of its own."""
     rows = demo_interactions()
-    with tempfile.TemporaryDirectory() as name:
+    # A Redis whose program was killed may still write its last file.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         with (Path(name) / "items.jsonl").open("w") as file:
             for number in range(count):
                 row = rows[number % len(rows)]
@@ -245,15 +301,45 @@ def folder_of_items(count: int) -> Iterator[Path]:
         yield Path(name)
 
 
-def speed_row(peer: Peer, run: Run, count: int, limit_s: float) -> str:
-    """Return the row of a whole run."""
+def typical(runs: Sequence[Run]) -> Run:
+    """Return the medians of runs that all ended in the same way, or the first that ended otherwise than `done`."""
+    for run in runs:
+        if run.ended != "done":
+            return run
+    return Run(
+        "done",
+        median(run.seconds for run in runs),
+        median(run.processor_s for run in runs),
+        median(run.memory_mib for run in runs),
+        min(run.scored for run in runs),
+        {name: round(median(run.count[name] for run in runs)) for name in runs[0].count},
+        max(run.load for run in runs),
+    )
+
+
+def measured_nothing(run: Run, count: int) -> str | None:
+    """Return why the figures of a run that ended say nothing about a tool; None if they do."""
+    if run.ended == "failed":
+        return "failed"
+    if run.count["calls"] == 0:
+        return "no calls"
+    if run.ended == "done" and run.scored == 0:
+        return "no item has scores"
+    if run.ended == "done" and run.count["calls"] < count:
+        return f"{run.count['calls']:,} calls for {count:,} items, the others came from elsewhere"
+    return None
+
+
+def speed_row(peer: Peer, runs: Sequence[Run], count: int, limit_s: float) -> str:
+    """Return the row of the whole runs of a peer."""
+    run = typical(runs)
     calls = run.count["calls"]
     name = f"| {peer.title} | {count:,} "
-    if run.ended == "failed":
-        return name + "| failed | | | | | | |"
+    if why := measured_nothing(run, count):
+        return name + f"| **measured nothing: {why}** | | | | | | | {run.load:.1f} |"
     if run.ended == "late":
         late = f"| not finished in {limit_s:.0f} s, {calls:,} calls "
-        return name + late + f"| | | | {run.processor_s:.0f} s in all | {run.memory_mib:,.0f} | |"
+        return name + late + f"| | | | {run.processor_s:.0f} s in all | {run.memory_mib:,.0f} | | {run.load:.1f} |"
     tokens = (run.count["prompt_tokens"] + run.count["completion_tokens"]) / count
     cells = (
         f"{run.seconds:.1f} s" + ("" if run.scored == count else f", {count - run.scored} items without scores"),
@@ -263,6 +349,7 @@ def speed_row(peer: Peer, run: Run, count: int, limit_s: float) -> str:
         f"{1000 * run.processor_s / count:.0f} ms",
         f"{run.memory_mib:,.0f}",
         f"{run.count['most_at_once']}",
+        f"{run.load:.1f}",
     )
     return name + "| " + " | ".join(cells) + " |"
 
@@ -270,18 +357,47 @@ def speed_row(peer: Peer, run: Run, count: int, limit_s: float) -> str:
 UNKILLED = {"done": "finished before the kill", "late": "half not reached within the limit", "failed": "failed"}
 
 
-def kill_row(peer: Peer, whole: Run, count: int, at: Endpoint, limit_s: float) -> str:
-    """Kill a peer half way, start it again, and return the row."""
-    calls = whole.count["calls"]
-    with folder_of_items(count) as folder:
-        first = run_peer(peer, folder, at, limit_s, lambda: at.count()["calls"] >= calls // 2)
-        second = run_peer(peer, folder, at, limit_s)
+def kill_row(peer: Peer, calls: int, count: int, runs: tuple[Run, Run]) -> str:
+    """Return the row of a run that was to be killed half way and of the one after it; a whole run has so many calls."""
+    first, second = runs
     if first.ended != "killed" or second.ended != "done":
         what = UNKILLED[first.ended] if first.ended != "killed" else f"the second run: {second.ended}"
-        return f"| {peer.title} | {peer.resumes} | {what} | | | |"
+        return f"| {peer.title} | {peer.resumes} | **measured nothing: {what}** | | | |"
     twice = first.count["calls"] + second.count["calls"] - calls
     cells = (f"{first.count['calls']:,}", f"{second.count['calls']:,}", f"{twice:,} ({twice / calls:.0%})")
     return f"| {peer.title} | {peer.resumes} | " + " | ".join(cells) + f" | {count - second.scored} |"
+
+
+def killed_runs(peer: Peer, calls: int, count: int, at: Endpoint, limit_s: float) -> tuple[Run, Run]:
+    """Kill a peer after half of so many calls, start it again, and return both runs."""
+    with folder_of_items(count) as folder:
+        first = run_peer(peer, folder, at, limit_s, lambda: at.count()["calls"] >= calls // 2)
+        return first, run_peer(peer, folder, at, limit_s)
+
+
+def whole_runs(peers: Sequence[Peer], count: int, rounds: int, at: Endpoint, limit_s: float) -> dict[str, list[Run]]:
+    """Return the runs of each peer, which take turns; one that did not finish is not run again."""
+    runs: dict[str, list[Run]] = {peer.name: [] for peer in peers}
+    for _ in range(rounds):
+        for peer in peers:
+            if all(run.ended == "done" for run in runs[peer.name]):
+                with folder_of_items(count) as folder:
+                    runs[peer.name].append(run_peer(peer, folder, at, limit_s))
+                sys.stderr.write(speed_row(peer, runs[peer.name][-1:], count, limit_s) + "\n")
+    return runs
+
+
+def installed(peers: Sequence[Peer]) -> tuple[list[Peer], list[Peer]]:
+    """Return the peers whose environments are there, which makes them, and those that cannot be installed here."""
+    there, missing = [], []
+    for peer in peers:
+        try:
+            sys.stderr.write(f"environment of {peer.name}: {peer.command[0]}\n")
+            there.append(peer)
+        except RuntimeError as error:
+            sys.stderr.write(f"{error}\n")
+            missing.append(peer)
+    return there, missing
 
 
 def newer_python() -> str | None:
@@ -308,32 +424,34 @@ def main() -> None:
     """Measure, and print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, nargs="*", default=[200, 2000])
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a run")
     parser.add_argument("--peers", nargs="*", default=[peer.name for peer in PEERS])
     options = parser.parse_args()
-    peers = [peer for peer in PEERS if peer.name in options.peers]
-    for peer in peers:
-        sys.stderr.write(f"environment of {peer.name}: {peer.command[0]}\n")
-    load, newer = os.getloadavg()[0], newer_python()
-    growth = growth_table(ENVIRONMENTS.python_of("rapidfireai", newer) if newer else None)
-    speeds, kills = [], []
+    peers, missing = installed([peer for peer in PEERS if peer.name in options.peers])
+    loads, newer = [os.getloadavg()[0]], newer_python()
+    speeds, kills, tree = [], [], this_tree()
     with endpoint() as at:
         for place, count in enumerate(options.items):
-            for peer in peers:
-                with folder_of_items(count) as folder:
-                    run = run_peer(peer, folder, at, options.limit)
-                speeds.append(speed_row(peer, run, count, options.limit))
-                sys.stderr.write(speeds[-1] + "\n")
-                if place == 0 and run.ended == "done":
-                    kills.append(kill_row(peer, run, count, at, options.limit))
+            runs = whole_runs(peers, count, options.rounds, at, options.limit)
+            loads += [run.load for of_peer in runs.values() for run in of_peer]
+            speeds += [speed_row(peer, runs[peer.name], count, options.limit) for peer in peers]
+            for peer in peers if place == 0 else ():
+                whole = typical(runs[peer.name])
+                if whole.ended == "done" and not measured_nothing(whole, count):
+                    calls = whole.count["calls"]
+                    kills.append(kill_row(peer, calls, count, killed_runs(peer, calls, count, at, options.limit)))
                     sys.stderr.write(kills[-1] + "\n")
+    speeds += [f"| {peer.title} | | cannot be installed here | | | | | | | |" for peer in missing]
+    growth = growth_table(ENVIRONMENTS.python_of("rapidfireai", newer) if newer else None)
     text = PAGE.format(
         date=time.strftime("%Y-%m-%d"),
-        commit=commit(),
+        commit=tree.commit,
         python=platform.python_version(),
         cores=os.cpu_count(),
-        load=load,
-        caution=": other programs ran as well, so wall times and runs that did not finish say little" * (load > 1),
+        load=f"{loads[0]:.1f} before the runs, and {min(loads):.1f} to {max(loads):.1f} when a run began",
+        caution=": other programs ran as well, so wall times and runs that did not finish say little" * (loads[0] > 1),
+        rounds=options.rounds,
         latency_ms=1000 * LATENCY_S,
         at_once=AT_ONCE,
         computes=_lines(f"| {peer.title} | {peer.computes} |" for peer in peers),
@@ -354,13 +472,15 @@ PAGE = """# Beside other tools
 
 Written by `make peers` (`benchmarks/beside_peers.py`) on {date}, commit {commit}, Python {python}, {cores} cores, on
 which the endpoint runs, too.
-The load of the machine before the runs was {load:.1f}{caution}.
+The load of the machine was {load}{caution}.
 
 Every tool gets the same items of the demo (a question, two documents on average, a response) and the same endpoint,
 which answers a call after {latency_ms:.0f} ms and works on {at_once} calls at once. Each tool's own setting for items
 at once is {at_once}. **The tools compute different quantities**, so calls and tokens are prices of different goods; the
 processor time is what a tool itself costs. The endpoint's answers are made up and short, and follow the schema of each
-request. A run begins with the start of the process and its imports. A token here is a word or a punctuation mark.
+request. Every run begins with an empty folder, home and cache, with the start of the process and its imports. The tools
+take turns; figures are medians of {rounds} runs. A row that measured nothing says why. A token here is a word or a
+punctuation mark.
 Versions are in `benchmarks/peers/requirements`, commands in `benchmarks/peers/runners`.
 
 | tool | computes |
@@ -369,12 +489,12 @@ Versions are in `benchmarks/peers/requirements`, commands in `benchmarks/peers/r
 
 ## Speed and cost
 
-| tool | items | whole run | items/s | calls an item | tokens an item | processor an item | MiB | calls at once |
-|---|---|---|---|---|---|---|---|---|
+| tool | items | whole run | items/s | calls an item | tokens an item | processor an item | MiB | calls at once | load |
+|---|---|---|---|---|---|---|---|---|---|
 {speeds}
 
 `MiB` is the largest memory of all processes together; `calls at once` is the most that the endpoint had, those that
-waited included.
+waited included. `load` is the highest of the machine when a run of the row began.
 
 ## Killed half way
 

@@ -26,7 +26,7 @@ from waiting.table import Rounds, counts, sections
 
 NAMED: Final = "c889f32a"
 """The commit of which the aims were made."""
-LONG: Final = ("screens", "delays", "score")
+LONG: Final = ("screens", "delays")
 """Parts with one round."""
 LONGEST_S: Final = 1800
 

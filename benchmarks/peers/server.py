@@ -3,8 +3,10 @@
     python benchmarks/peers/server.py --latency 0.2 --capacity 64     # prints its URL, then serves
 
 It works on so many calls at once; more wait. Each call takes the latency. ragtide's prompts get labels of their
-sentences. Other answers follow the JSON schema of the request: every list has 4 elements, every text 12 words, every
-choice is the first. Prompts of RAGChecker, which has no schema, get 4 triplets, or a verdict for each triplet.
+sentences. Other answers follow the JSON schema of the request, or of the first tool that it demands: every list has 4
+elements, every text 12 words, every choice is the first. Without a schema, prompts of RAGChecker get 4 triplets, or a
+verdict for each triplet, and others 4 lines with a score. Calls of the responses protocol are refused, so that clients
+use this one.
 `GET /count` returns calls and tokens since the last `POST /reset`. A token here is a word or a punctuation mark.
 """
 
@@ -35,13 +37,25 @@ def answer(request: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
         if sentences not in known:
             known[sentences] = Labels().answer(prompt)
         return {"role": "assistant", "content": known[sentences]}
+    if tools := request.get("tools"):
+        function = tools[0]["function"]
+        schema = function["parameters"]
+        called = {"name": function["name"], "arguments": json.dumps(example(schema, schema.get("$defs", {})))}
+        return {"role": "assistant", "tool_calls": [{"id": "call", "type": "function", "function": called}]}
     schema = schema_of(request, text)
     if schema is not None:
         return {"role": "assistant", "content": json.dumps(example(schema, schema.get("$defs", {})))}
     if "### KG:" in text:
         return {"role": "assistant", "content": "\n".join([TRIPLET] * ELEMENTS)}
+    if "### Claim" not in text:
+        return {"role": "assistant", "content": "\n".join([f"{TEXT} Score: 1"] * ELEMENTS)}
     claims = text.rpartition("### Claim")[2].count('("')
     return {"role": "assistant", "content": "\n".join(["Entailment"] * max(claims, 1))}
+
+
+def arguments_of(message: dict[str, Any]) -> list[str]:
+    """Return the arguments of the calls of tools of an answer."""
+    return [str(call["function"]["arguments"]) for call in message.get("tool_calls", ())]
 
 
 def schema_of(request: dict[str, Any], text: str) -> dict[str, Any] | None:
@@ -105,7 +119,8 @@ class Endpoint:
                 request = await http.json()
                 message = answer(request, self._known)
                 prompt = sum(len(TOKEN.findall(str(part["content"]))) for part in request["messages"])
-                completion = len(TOKEN.findall(message["content"]))
+                texts = [message.get("content") or "", *arguments_of(message)]
+                completion = sum(len(TOKEN.findall(text)) for text in texts)
                 self.calls += 1
                 self.prompt_tokens += prompt
                 self.completion_tokens += completion
@@ -132,6 +147,10 @@ class Endpoint:
         names = ("calls", "prompt_tokens", "completion_tokens", "most_at_once")
         return web.json_response({name: getattr(self, name) for name in names})
 
+    async def refuse(self, _: web.Request) -> web.Response:
+        """Refuse a call of the responses protocol."""
+        return web.json_response({"error": {"message": "The responses API is not supported."}}, status=404)
+
     async def begin(self, _: web.Request) -> web.Response:
         """Begin counting anew."""
         self.reset()
@@ -145,6 +164,7 @@ async def serve(latency_s: float, capacity: int) -> None:
     endpoint = Endpoint(latency_s, capacity)
     app = web.Application(client_max_size=2**24)
     app.router.add_post("/v1/chat/completions", endpoint.complete)
+    app.router.add_post("/v1/responses", endpoint.refuse)
     app.router.add_get("/count", endpoint.count)
     app.router.add_post("/reset", endpoint.begin)
     runner = web.AppRunner(app, access_log=None)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import judged_score
 import latency
 import many_pipelines
 import numpy as np
@@ -146,6 +147,15 @@ def roles() -> Figures:
         return starts.roles(server.url)
 
 
+def score() -> Figures:
+    """Return the seconds of `ragtide score` with a judge of 200 ms, 64 calls at once, and those of the calls alone."""
+    found: Figures = {}
+    for count in (200, 1000):
+        found[f"score_{count}_s"] = judged_score.judged_run(count).seconds
+        found[f"score_{count}_ideal_s"] = judged_score.ideal_s(count, latency_s=0.2, in_flight=64)
+    return found
+
+
 def wheel(tree: Path) -> Figures:
     """Return the megabytes of the wheel of a tree."""
     with tempfile.TemporaryDirectory() as name:
@@ -172,5 +182,6 @@ def probes(tree: Path, *, short: bool, largest: int) -> Mapping[str, Callable[[]
         "core": lambda: core(10 if short else 40, (10, 1000) if short else (10, 1000, 100_000)),
         "screens": lambda: screens(sizes),
         "delays": lambda: delays(6.0 if short else 40.0, 0),
+        "score": score,
         "wheel": lambda: wheel(tree),
     }
