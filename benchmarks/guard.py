@@ -3,11 +3,12 @@
     python benchmarks/guard.py [--short]
     python benchmarks/guard.py --write
 
-Runs `throughput.py`, whose stages run beside raw redis-py in the same round, and compares the median ratio of every
-stage with benchmarks/baseline.json. A ratio fails when it is above its baseline by more than its noise: the range of
-the rounds that the baseline was made of, and at least a tenth. `--short` takes less than a minute, has a baseline of
-its own, and finds only what is half as slow again. `--write` measures both baselines anew: do that on a quiet machine,
-in the commit that changes the speed.
+Runs `throughput.py`, whose stages run beside raw redis-py in the same round; the imports of a producer, beside those of
+redis, pydantic and asyncio alone; and the first `/v1/fleet?limit=21` with 3,000 pipelines, beside one with 30. All are
+processor time. The median ratio of each is compared with benchmarks/baseline.json. A ratio fails when it is above its
+baseline by more than its noise: the range of the rounds that the baseline was made of, and at least a tenth. `--short`
+takes about a minute, has a baseline of its own, and finds only what is half as slow again. `--write` measures both
+baselines anew: do that on a quiet machine, in the commit that changes the speed.
 """
 
 import argparse
@@ -19,7 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import many_pipelines
 import throughput
+from before_after import this_tree
+from redis import Redis
+from waiting.starts import LIBRARIES, PRODUCER, import_cost
 
 BASELINE = Path(__file__).with_name("baseline.json")
 
@@ -36,6 +41,8 @@ class Form:
 
 FORMS = {"full": Form(8000, 5, 0.1), "short": Form(2000, 3, 0.5)}
 WRITTEN_ROUNDS = 9
+FEW, MANY = 30, 3000
+"""Pipelines of the two deployments whose fleet is read."""
 
 
 def ratios(results: Sequence[dict[str, throughput.Costs]]) -> dict[str, list[float]]:
@@ -47,6 +54,33 @@ def ratios(results: Sequence[dict[str, throughput.Costs]]) -> dict[str, list[flo
             result[stage].redis_bytes / result[f"{stage}_raw"].redis_bytes for result in results
         ]
     return found
+
+
+def imports(rounds: int) -> list[float]:
+    """Return the ratio of a producer's imports to those of the libraries alone in each round."""
+    this_tree()
+    costs = [(import_cost(PRODUCER), import_cost(LIBRARIES)) for _ in range(rounds + 1)]
+    return [ours.cpu_s / alone.cpu_s for ours, alone in costs[1:]]
+
+
+def fleet(rounds: int) -> list[float]:
+    """Return the ratio of the first fleet of many pipelines to that of few in each round, Redis included."""
+    with many_pipelines.deployment(FEW) as few, many_pipelines.deployment(MANY) as many:
+        return [_first_fleet_s(*many) / _first_fleet_s(*few) for _ in range(rounds)]
+
+
+def _first_fleet_s(redis: Redis, folder: Path, settings: Mapping[str, str]) -> float:
+    with many_pipelines.reader(redis, folder, settings) as read:
+        look = read(many_pipelines.FLEET)
+    if look.status != "200":
+        raise RuntimeError(f"{many_pipelines.FLEET} answered {look.status}")
+    return look.all_s
+
+
+def measured(form: Form, rounds: int) -> dict[str, list[float]]:
+    """Return every ratio in each round."""
+    of_stages = ratios(throughput.measured(form.interactions, rounds))
+    return {**of_stages, "import": imports(rounds), f"fleet, {MANY:,} pipelines": fleet(rounds)}
 
 
 def baseline_of(values: Mapping[str, Sequence[float]], least_noise: float) -> dict[str, dict[str, float]]:
@@ -61,8 +95,12 @@ def baseline_of(values: Mapping[str, Sequence[float]], least_noise: float) -> di
 
 
 def compare(baseline: Mapping[str, Mapping[str, float]], found: Mapping[str, Sequence[float]]) -> list[str]:
-    """Print each ratio beside its baseline, and return the names of those that are worse than their noise explains."""
-    worse = []
+    """Print each ratio beside its baseline.
+
+    Returns:
+        The names of those that are worse than their noise explains, or have no baseline.
+    """
+    worse = [name for name in found if name not in baseline]
     print(f"{'':<24}{'baseline':>10}{'noise':>8}{'now':>8}")
     for name, expected in baseline.items():
         now = statistics.median(found[name])
@@ -81,13 +119,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.write:
         written: dict[str, Any] = {
-            name: baseline_of(ratios(throughput.measured(form.interactions, WRITTEN_ROUNDS)), form.least_noise)
-            for name, form in FORMS.items()
+            name: baseline_of(measured(form, WRITTEN_ROUNDS), form.least_noise) for name, form in FORMS.items()
         }
         BASELINE.write_text(json.dumps(written, indent=2) + "\n")
         return
     name = "short" if arguments.short else "full"
-    found = ratios(throughput.measured(FORMS[name].interactions, FORMS[name].rounds))
+    found = measured(FORMS[name], FORMS[name].rounds)
     worse = compare(json.loads(BASELINE.read_text())[name], found)
     if worse:
         sys.exit(f"slower than the baseline: {', '.join(worse)}")
