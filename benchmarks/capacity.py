@@ -27,6 +27,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1]))
 
 from growing import axes, fleet, pages, unit_costs
+from growing.label_cost import write_unit_costs
 from growing.stages import Bench
 
 from ragtide import LocalLabeler
@@ -187,7 +188,7 @@ def main() -> None:
         worker_idle=units["idle"]["worker"],
     )
     costs = unit_costs.unit_costs(found, units["redis"])
-    options.costs.write_text(costs.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_unit_costs(costs, options.costs)
     if "fleet" in names:
         say("fleet")
         pipelines, rate, seconds = (200, 50.0, 20.0) if short else (1000, 100.0, 60.0)

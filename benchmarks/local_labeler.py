@@ -1,12 +1,15 @@
 """Measure how many interactions a second the local labeler takes on one core, cutting into sentences included.
 
-    python benchmarks/local_labeler.py [--interactions 400] [--rounds 7]
+    python benchmarks/local_labeler.py [--interactions 400] [--rounds 7] [--record]
     python benchmarks/local_labeler.py --languages          # by language, beside English in the same rounds
 
 Five documents of 400 characters each, from the bundled demo's texts, none of which the process has kept. Beside it, in
 the same rounds, the least such a labeler has to do: cut the sentences and find the words once. The ratio is what to
 compare between machines. Then the demo's own documents as real traffic retrieves them, by a law of Zipf (the second
 most frequent document half as often as the first), with and without what is kept of documents.
+
+Then the cost of a label by the length of its documents. With `--record` this is all that is measured. It becomes that
+of the unit costs of `ragtide capacity`, the words of every page that states it, and measured/label_cost.md.
 """
 
 import argparse
@@ -16,15 +19,21 @@ import re
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from growing.label_cost import ROWS, label_cost, measured_us, write_unit_costs
+from growing.unit_costs import machine
 from languages import SAMPLES, rows_of
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.text import sentences
 from ragtide_consumers.text.kept_documents import KeptDocuments
 from ragtide_consumers.text.sentences import split_sentences
+from ragtide_offline.capacity.unit_costs import SHIPPED, read_unit_costs
 from ragtide_offline.demo import demo_interactions
+from ragtide_schemas import utc_now
 
+LABEL_COST = Path(__file__).parent / "measured" / "label_cost.md"
 DOCUMENTS = 5
 CHARS = 400
 
@@ -95,15 +104,44 @@ def by_language(labeler: LocalLabeler, rounds: int) -> None:
         print(f"{name} {share:.2f}")
 
 
+def record(rounds: int) -> None:
+    """Measure the cost of a label by length, and write it wherever it is stated."""
+    points = measured_us(rounds)
+    cost = label_cost(points)
+    costs = read_unit_costs(SHIPPED)
+    write_unit_costs(costs.model_copy(update={"labelers_us": {**costs.labelers_us, "local": cost}}))
+    measured = (
+        f"Written by `make speed ARGS=--record` (`benchmarks/local_labeler.py`) on {utc_now():%Y-%m-%d}: {machine()}. "
+        f"Processor time, the least of {rounds} rounds, of {ROWS} interactions of each size with the bundled questions "
+        "and answers, in a process that has seen none of the documents.\n"
+    )
+    lines = [
+        "# The cost of a label of the local labeler\n",
+        measured,
+        f"A label takes {cost.in_words()}. `ragtide capacity` computes with it.\n",
+        "| documents | KiB of each | measured, µs | by this sum, µs |\n|---|---|---|---|",
+        *(
+            f"| {documents} | {kib:g} | {us:,.0f} | {cost.of(documents, documents * kib):,.0f} |"
+            for (documents, kib), us in points.items()
+        ),
+    ]
+    LABEL_COST.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"a label takes {cost.in_words()}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interactions", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--record", action="store_true", help="write the cost of a label by length")
     parser.add_argument("--languages", action="store_true", help="by language, on three paragraphs a row")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    if arguments.record:
+        record(arguments.rounds)
+        return
     labeler = LocalLabeler()
     if arguments.languages:
         by_language(labeler, arguments.rounds)
@@ -130,6 +168,7 @@ def main() -> None:
         f"repeated documents  {statistics.median(gains):>8.2f} times as fast as without those that are kept "
         f"({min(gains):.2f} to {max(gains):.2f}); {share:.0%} of the documents were kept"
     )
+    print(f"a label takes {label_cost(measured_us(arguments.rounds)).in_words()}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 from processes import judge_server, role, until
-from scipy.optimize import nnls
 
 from ragtide import LocalLabeler, MetricEvent, __version__
 from ragtide.testing import FakeLabeler
@@ -21,7 +20,9 @@ from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_schemas import utc_now
 
+from .fitting import fitted
 from .inputs import metric_events
+from .label_cost import label_cost, label_us
 from .stages import NO_SPECIMENS, Bench, StageCost, processor_s
 
 KEYS = 6
@@ -76,9 +77,7 @@ def text_point(bench: Bench, documents: int, kib: float, count: int, *, local: L
     stages["finish"] = plain.label(FakeLabeler(SCORES), count)
     event_bytes = plain.redis.memory_usage(streams.metrics, samples=0) / count
     if local is not None:
-        plain.empty()
-        plain.publish(rows)
-        stages["local"] = plain.label(local, count) - stages["finish"]
+        stages["local"] = StageCost(label_us(local, rows), 0.0, 0.0, 0.0)
     return TextPoint(documents, kib, stages, interaction_bytes, event_bytes)
 
 
@@ -249,18 +248,8 @@ def text_cost(points: Sequence[TextPoint], amount: Callable[[TextPoint], float])
     """Return the cost that fits points best, in relative errors; no part is negative."""
     rows = [(1.0, point.documents, point.documents * point.kib) for point in points]
     return TextCost(
-        **dict(zip(("each", "document", "kib"), _fit(rows, [amount(point) for point in points]), strict=True))
+        **dict(zip(("each", "document", "kib"), fitted(rows, [amount(point) for point in points]), strict=True))
     )
-
-
-def _fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    y, table = np.array(values), np.array(rows, dtype=np.float64)
-    # A difference of two costs that is not positive says only that it is below the noise.
-    seen = y > 0
-    found, _ = (
-        nnls(table[seen] / y[seen, None], np.ones(int(seen.sum()))) if seen.any() else (np.zeros(table.shape[1]), 0)
-    )
-    return [float(f"{value:.4g}") for value in found]
 
 
 def stage_costs(points: Sequence[TextPoint], stage: str) -> StageCosts:
@@ -279,7 +268,7 @@ def aggregator_costs(points: Sequence[KeyPoint], idle: StageCost) -> AggregatorC
     rows = [(point.events, point.turns, point.reads, point.steps, point.changed) for point in points]
 
     def of(kind: str) -> KeyCost:
-        event, turn, read, step, key = _fit(rows, [getattr(point.cost, kind) for point in points])
+        event, turn, read, step, key = fitted(rows, [getattr(point.cost, kind) for point in points])
         return KeyCost(
             event=event, turn=turn, read=read, step=step, key=key, idle=round(max(getattr(idle, kind), 0.0), 1)
         )
@@ -316,8 +305,12 @@ def unit_costs(found: Measured, redis_version: str) -> UnitCosts:
         finish=stage_costs(found.texts, "finish"),
         specimen=stage_costs(found.specimens, "specimen"),
         labelers_us={
-            "local": text_cost(
-                [point for point in found.texts if "local" in point.stages], lambda point: point.stages["local"].us
+            "local": label_cost(
+                {
+                    (point.documents, point.kib): point.stages["local"].us
+                    for point in found.texts
+                    if "local" in point.stages
+                }
             ),
             "judge": text_cost(found.judge, lambda point: point.stages["judge"].us),
         },

@@ -75,11 +75,6 @@ def test_the_scores_are_those_of_the_labelers_page() -> None:
     assert [number for number in figures if number not in page] == []
 
 
-def test_the_time_of_a_label_is_measured() -> None:
-    now = float(rows("stages.md", "| stage")["label"][1])
-    assert f"takes {now / 1000:.1f} ms an answer" in README
-
-
 def test_the_two_lines_for_langchain_are_those_of_its_page() -> None:
     lines = [line for line in tagged_block(README, "readme langchain").splitlines() if line]
     of_page = tagged_block(page_text("langchain"), "langchain")

@@ -17,8 +17,8 @@ from ragtide_schemas.criterion import built_in_criteria
 from ..demo import demo_interactions
 from ..runs import planned_cost
 from .planning import PlannedTraffic
+from .unit_costs import KIB
 
-KIB: Final = 1024
 EXAMPLES: Final = 20
 """Interactions over which tokens are averaged."""
 DAY_S: Final = 86_400

@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.base import describe
 
+KIB: Final = 1024
+"""Characters of a KiB, if each is one byte."""
+
 SHIPPED: Final = Path(__file__).with_name("unit_costs.json")
 """The costs that ragtide brings along."""
 
@@ -39,6 +42,15 @@ class TextCost(_Costs):
             kib: KiB of their text together.
         """
         return self.each + self.document * documents + self.kib * kib
+
+    def in_words(self) -> str:
+        """Return a cost in microseconds, whose documents cost nothing besides their text, by length.
+
+        >>> TextCost(each=750, document=0, kib=164).in_words()
+        '0.75 ms, and 0.16 ms for each 1,000 characters of the documents'
+        """
+        each, characters = self.each / 1000, self.kib / KIB
+        return f"{each:.2g} ms, and {characters:.2g} ms for each 1,000 characters of the documents"
 
 
 class KeyCost(_Costs):

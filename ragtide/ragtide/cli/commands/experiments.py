@@ -375,9 +375,9 @@ def show_capacity(
     """
     import asyncio
 
-    from ragtide_offline.capacity.judging import KIB, judge_bill
+    from ragtide_offline.capacity.judging import judge_bill
     from ragtide_offline.capacity.planning import PlannedTraffic, capacity_of, ten_times
-    from ragtide_offline.capacity.unit_costs import SHIPPED, read_unit_costs
+    from ragtide_offline.capacity.unit_costs import KIB, SHIPPED, read_unit_costs
 
     from ..printing.laboratory import capacity_view
     from ..running.laboratory import price_of_option, seconds_of_option
@@ -475,7 +475,8 @@ def plan(
     import asyncio
 
     from ragtide_offline.capacity.judged_sample import sample_plan
-    from ragtide_offline.capacity.judging import KIB, usd_of_judgement
+    from ragtide_offline.capacity.judging import usd_of_judgement
+    from ragtide_offline.capacity.unit_costs import KIB
 
     from ..printing.laboratory import plan_view
     from ..running.laboratory import (
