@@ -63,7 +63,7 @@ async def test_no_reading_continues_after_its_only_viewer_has_left(
 ) -> None:
     began, cancelled = asyncio.Event(), asyncio.Event()
 
-    async def headlines(*_: Any, **__: Any) -> list[Any]:
+    async def standings(*_: Any, **__: Any) -> list[Any]:
         began.set()
         try:
             await asyncio.Event().wait()
@@ -72,7 +72,7 @@ async def test_no_reading_continues_after_its_only_viewer_has_left(
             raise
         return []
 
-    monkeypatch.setattr(Deployment, "headlines", headlines)
+    monkeypatch.setattr(Deployment, "standings", standings)
     async with http_service(redis_url) as service:
         _, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -88,7 +88,7 @@ async def test_a_slow_answer_is_not_a_redis_that_is_away(async_redis: Any) -> No
     assert problem.detail == away.detail
     await problem.name_cause(async_redis)
     await away.name_cause(async_redis)
-    assert (problem.status, away.status) == (503, 503)
+    assert (problem.status, away.status) == (504, 503)
     assert problem.detail != away.detail
 
 

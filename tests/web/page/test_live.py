@@ -7,14 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from tests.support.alerts import alert
 from tests.support.http_service import Service, http_service
 from tests.support.metric_events import adherence
 from tests.support.owners import owners
 from tests.support.redis_processes import RedisProcess
 
+from ragtide import Deployment
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_web.reading import live
 
@@ -127,3 +129,31 @@ async def test_a_connection_ends_with_its_login(
                 assert reply.status == 303
             with pytest.raises(AssertionError, match="the connection ended"):
                 await events.next("never")
+
+
+async def test_a_reading_that_takes_too_long_is_not_told_as_an_outage(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (owner,) = owners(async_redis, Settings())
+    await owner.commit(*adherence([0.8] * 10))
+    reading = Deployment.standings
+    late = True
+
+    async def standings(*arguments: Any, **named: Any) -> Any:
+        if late:
+            raise RedisTimeoutError("Timeout reading from socket")
+        return await reading(*arguments, **named)
+
+    monkeypatch.setattr(Deployment, "standings", standings)
+    async with http_service(redis_url) as service, following(service, "view=fleet&follow=alerts") as events:
+        assert await events.next("status") == "slow"
+        late = False
+        assert await events.next("status") == "ok"
+
+
+async def test_a_checkpoint_that_cannot_be_read_is_not_told_as_an_outage(async_redis: Any, redis_url: str) -> None:
+    (owner,) = owners(async_redis, Settings())
+    await owner.commit(*adherence([0.8] * 10))
+    await async_redis.hset(owner.streams.checkpoint, CheckpointField.VERSION, b"0")
+    async with http_service(redis_url) as service, following(service, "view=fleet") as events:
+        assert await events.next("status") == "unreadable"

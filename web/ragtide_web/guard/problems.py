@@ -89,8 +89,9 @@ class RedisProblem(HttpProblem):
         self.waited = waited
 
     async def name_cause(self, redis: Redis) -> None:
-        """Ask Redis whether it answers, and name the true cause in `detail`."""
+        """Ask Redis whether it answers, and name the true cause in `status` and `detail`."""
         if self.waited and await answers(redis):
+            self.status = 504
             self.detail = (
                 f"the answer took longer than {SOCKET_TIMEOUT_S:g} s, although Redis answers: ask for less (one "
                 "pipeline, a shorter range), or try again when there is less to do"
@@ -113,6 +114,11 @@ async def answers(redis: Redis) -> bool:
                 await connection.disconnect(nowait=True)
     except (RedisError, RedisClusterException, OSError):
         return False
+
+
+async def took_too_long(error: BaseException, redis: Redis) -> bool:
+    """Return whether a reading failed because it took too long, although Redis answers."""
+    return redis_is_away(error).waited and await answers(redis)
 
 
 def redis_is_away(error: BaseException) -> RedisProblem:

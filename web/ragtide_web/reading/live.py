@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import structlog
 from redis.asyncio import Redis
@@ -16,7 +16,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
 
-from ..guard.problems import REDIS_ERRORS
+from ..guard.problems import REDIS_ERRORS, took_too_long
 
 SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "replays", "system", "minute")
 """Sources of changes that a page may follow."""
@@ -41,6 +41,10 @@ MINUTE_S: Final = 60.0
 Patches = Mapping[str, Sequence[object]]
 Draw = Callable[[], Awaitable[tuple[object, Patches]]]
 """Returns the shape of a screen and its numbers by the key of their place."""
+
+Status = Literal["ok", "away", "slow", "unreadable"]
+"""Whether numbers are of now; or why not: Redis does not answer, reading takes too long although it answers, or a
+checkpoint cannot be read."""
 
 log = structlog.get_logger("ragtide.web")
 
@@ -70,11 +74,13 @@ class Subscriber:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     patches: PatchSet | None = None
     changed: set[str] = field(default_factory=set)
-    status: str = ""
-    """`ok`, or the reason why numbers are old; empty if the page knows it already."""
+    status: Status | None = None
+    """None if the page knows it already."""
     closed: bool = False
 
-    def notify(self, *, patches: PatchSet | None = None, changed: set[str] | None = None, status: str = "") -> None:
+    def notify(
+        self, *, patches: PatchSet | None = None, changed: set[str] | None = None, status: Status | None = None
+    ) -> None:
         """Add news."""
         if patches is not None and patches.patches:
             self.patches = patches if self.patches is None else self.patches.followed_by(patches)
@@ -100,7 +106,7 @@ class LiveHub:
         self._wake = asyncio.Event()
         self._failed: set[str] = set()
         self._changed_at: dict[str, float] = {}
-        self._away = False
+        self._status: Status = "ok"
         self._unsent: set[str] = set()
         self._sent_at = -DRAWN_S
         self._replays = 0
@@ -131,8 +137,8 @@ class LiveHub:
         page.notify(changed={name for name in page.follows if now - self._changed_at.get(name, -LOADING_S) < LOADING_S})
         self._subscribers.add(page)
         self._wake.set()
-        if self._away:
-            page.notify(status="away")
+        if self._status != "ok":
+            page.notify(status=self._status)
         try:
             yield page
         finally:
@@ -157,19 +163,21 @@ class LiveHub:
             began = loop.time()
             try:
                 await self._look({"system": int(began / SYSTEM_S), "minute": int(began / MINUTE_S)})
-                self._say_away(away=False)
-            except (*REDIS_ERRORS, CheckpointError):
-                self._say_away(away=True)
+                self._say("ok")
+            except CheckpointError:
+                self._say("unreadable")
+            except REDIS_ERRORS as error:
+                self._say("slow" if await took_too_long(error, self._redis) else "away")
             except Exception:  # a defect of one screen must not end the updates of the others
                 log.exception("an update of the page failed")
             await asyncio.sleep(PAUSE_S / LOOKS)
 
-    def _say_away(self, *, away: bool) -> None:
-        if away != self._away:
-            self._away = away
+    def _say(self, status: Status) -> None:
+        if status != self._status:
+            self._status = status
             for subscriber in self._subscribers:
                 # After an outage every page is fetched again.
-                subscriber.notify(status="away" if away else "ok", changed=set() if away else set(subscriber.follows))
+                subscriber.notify(status=status, changed=set(subscriber.follows) if status == "ok" else set())
 
     async def _look(self, clock: Mapping[str, int]) -> None:
         revisions = {**await self._revisions(), **clock}
@@ -260,7 +268,7 @@ async def events(page: Subscriber, may_still: Callable[[], Awaitable[bool]]) -> 
             continue
         page.news.clear()
         patches, changed, status = page.patches, page.changed, page.status
-        page.patches, page.changed, page.status = None, set(), ""
+        page.patches, page.changed, page.status = None, set(), None
         if status:
             yield _event("status", status)
         if patches is not None:

@@ -21,6 +21,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     401: {"description": "The token is not known."},
     403: {"description": "The token may not operate, or is for some pipelines only."},
     503: {"description": "Redis does not answer."},
+    504: {"description": "The answer took too long, although Redis answers."},
 }
 
 

@@ -39,6 +39,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     403: {"description": "The token may not read."},
     422: {"description": "A parameter has an unknown value."},
     503: {"description": "Redis does not answer."},
+    504: {"description": "The answer took too long, although Redis answers."},
 }
 
 Pipeline = Annotated[str | None, Query(max_length=500, description="Only this pipeline.")]

@@ -55,6 +55,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     415: {"description": "The content type or encoding is unknown."},
     429: {"description": "Too many spans wait: send the request again after `Retry-After` seconds."},
     503: {"description": "Redis does not answer: send the request again after `Retry-After` seconds."},
+    504: {"description": "The answer took too long, although Redis answers."},
 }
 
 

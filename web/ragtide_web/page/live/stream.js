@@ -117,6 +117,9 @@ function connect(address, listener, stopping) {
   });
   source.addEventListener("patch", (event) => listener.patch(JSON.parse(event.data)));
   source.addEventListener("changed", () => listener.changed());
-  source.addEventListener("status", (event) => listener.state(JSON.parse(event.data) === "away" ? "away" : "live"));
+  source.addEventListener("status", (event) => {
+    const status = JSON.parse(event.data);
+    listener.state(status === "ok" ? "live" : status);
+  });
   stopping.addEventListener("abort", () => source.close());
 }
