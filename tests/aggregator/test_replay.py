@@ -173,7 +173,9 @@ async def rows_of(redis: Any, layout: Layout) -> dict[tuple[int, str], bytes]:
     found = {}
     for streams in layout.all():
         for name, data in (await redis.hgetall(streams.checkpoint)).items():
-            if name in kept or name.startswith((b"seen_ids:", b"health:", b"alert:stall-", b"scored:", b"graded:")):
+            if name in kept or name.startswith(
+                (b"changed:", b"seen_ids:", b"health:", b"alert:stall-", b"scored:", b"graded:")
+            ):
                 continue
             of_row = data[:32] + data[40:] if name.startswith(b"estimate:") else data
             found[streams.partition, name.decode()] = of_row

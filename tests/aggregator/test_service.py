@@ -58,7 +58,7 @@ async def stored_rows(redis: Any) -> dict[str, bytes]:
     return {
         name.decode(): data
         for name, data in fields.items()
-        if name not in kept and not name.startswith((b"seen_ids:", b"health:", b"alert:stall-"))
+        if name not in kept and not name.startswith((b"changed:", b"seen_ids:", b"health:", b"alert:stall-"))
     }
 
 

@@ -204,7 +204,17 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
         quiet.apply(MetricEvent.decode(fields[DATA_FIELD]), order(entry_id.decode())[0])
     changes = quiet.take_changes()
     stored = {name.decode(): data for name, data in redis.hgetall(STREAMS.checkpoint).items()}
-    kept_by_the_owner = ("position", "feedback", "version", "steps", "owed", "seen_ids:", "health:", "alert:stall-")
+    kept_by_the_owner = (
+        "position",
+        "feedback",
+        "version",
+        "steps",
+        "owed",
+        "changed:",
+        "seen_ids:",
+        "health:",
+        "alert:stall-",
+    )
     assert {name: data for name, data in stored.items() if not name.startswith(kept_by_the_owner)} == changes.rows
     alerts = [fields[DATA_FIELD] for _, fields in redis.xrange(STREAMS.alerts)]
     assert alerts == [alert.encode() for alert in changes.alerts]

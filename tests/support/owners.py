@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from ragtide_aggregator.checkpoint.change_log import ChangeLog
 from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.ownership import Lease
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
@@ -20,6 +22,7 @@ class Owner:
         self.state = AggregatorState(reader_options(settings))
         self._committer = Committer(redis, streams)
         self._steps = 0
+        self._log = ChangeLog()
         self._token = ""
 
     async def commit(self, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
@@ -34,10 +37,11 @@ class Owner:
         self._steps += 1
         changes = self.state.take_changes()
         position = entry.decode() if events else "0-0"
+        log = self._log.fields(self._steps, (position, START), changes)
         written = Step(
             self._steps - 1,
             position,
-            rows=changes.rows,
+            rows={**changes.rows, **log},
             gone=changes.gone,
             alerts=alerts,
             closed=changes.closed,

@@ -1,6 +1,6 @@
 """All estimates of a state: means, errors against gold scores, prediction-powered means. No clock, no I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import ceil, isnan
 from typing import Final
 
@@ -95,7 +95,13 @@ def estimates(
     )  # fmt: skip
 
 
-def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | None = None) -> list[MetricMean]:
+def metric_means(
+    state: AggregatorState,
+    method: IntervalMethod,
+    segment: str | None = None,
+    *,
+    pipelines: Collection[str] | None = None,
+) -> list[MetricMean]:
     """Return the means of all live pipelines, ordered by pipeline, metric and labeler.
 
     Among them are root mean squared errors, and prediction-powered means by judges.
@@ -103,9 +109,14 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
     Args:
         state: of a partition, or of several merged.
         segment: segment value, for the means of its interactions; None for whole pipelines.
+        pipelines: only these; all unless given.
     """
     keys, view = state.keys, View(state)
-    wanted = [row for row, key in enumerate(keys) if key.run is None and key.segment == segment]
+    wanted = [
+        row
+        for row, key in enumerate(keys)
+        if key.run is None and key.segment == segment and (pipelines is None or key.pipeline in pipelines)
+    ]
     rows = [row for row in wanted if not keys[row].metric.startswith(HIDDEN)]
     means = [MetricMean.of(estimate) for estimate in errors_of(view, wanted, method)]
     if rows:

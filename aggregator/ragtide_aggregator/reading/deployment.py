@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from redis.asyncio import Redis
 
@@ -50,6 +50,10 @@ from .versions import Deploy, Versions
 
 _OF_ALERT: Final = ("pipeline", "run", "segment", "metric", "profile", "labeler", "labeler_version")
 # Fields of a key that an alert has, too.
+
+
+async def _nothing() -> list[Any]:
+    return []
 
 
 class HistoryName(NamedTuple):
@@ -244,15 +248,14 @@ class Deployment:
         Arguments and errors are those of `headlines`.
         """
         span = headline_range(chosen, utc_now()) if isinstance(chosen, str) else chosen
-        if segments:
-            means = await self._all_means(pipeline)
-        elif pipeline is not None:
-            means = [mean for mean in await self._all_means(pipeline) if mean.key.segment in (None, segment)]
-        else:
-            means = await self.means()
-            if segment is not None:
-                # The labeler is chosen for the whole pipeline.
-                means = [*means, *await self.means(segment)]
+        whole = segment is None
+        means, alerts, suspicions, watches, slopes = await asyncio.gather(
+            self._means_of(pipeline, segment, segments=segments),
+            self.alerts(),
+            self.suspicions(pipeline) if whole else _nothing(),
+            self.level_watches(pipeline) if whole else _nothing(),
+            read_slopes(self._redis, self.settings.prefix),
+        )
         stops = JudgeStops(self._redis, self.settings, self._partitions, self._history)
         reader = Headlines(self.settings, self._partitions, self._history, self._versions, stops)
         read = await reader.standings(
@@ -263,13 +266,22 @@ class Deployment:
                 if mean.key.pipeline == pipeline or (not pipeline and mean.key.pipeline != SENTINEL_PIPELINE)
             ],
             span,
-            alerts=await self.alerts(),
-            suspicions=[] if segment is not None else await self.suspicions(pipeline),
-            watches=[] if segment is not None else await self.level_watches(pipeline),
-            slopes=await read_slopes(self._redis, self.settings.prefix),
+            alerts=alerts,
+            suspicions=suspicions,
+            watches=watches,
+            slopes=slopes,
             labeler=labeler,
         )
         return [standing for standing in read if segments or standing.key.segment == segment]
+
+    async def _means_of(self, pipeline: str | None, segment: str | None, *, segments: bool) -> list[MetricMean]:
+        if segments:
+            return await self._all_means(pipeline)
+        if pipeline is not None:
+            return [mean for mean in await self._all_means(pipeline) if mean.key.segment in (None, segment)]
+        means = await self.means()
+        # The labeler is chosen for the whole pipeline.
+        return means if segment is None else [*means, *await self.means(segment)]
 
     async def traffic(self) -> dict[str, float]:
         """Return the answers an hour of each live pipeline, of the last day; 0 without an answer in it.

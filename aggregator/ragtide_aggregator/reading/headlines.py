@@ -109,19 +109,24 @@ class Headlines:
         for suspicion in suspicions:
             name = suspicion.pipeline, suspicion.metric
             suspected[name] = max(suspected[name], suspicion.once_in / suspicion.run_length)
+        now, counting = utc_now(), [mean for mean in means if mean.key.metric == PER_ANSWER]
+        versions, stops, traffic, in_range = await asyncio.gather(
+            self._versions.read(),
+            self._stops.read(means, now),
+            answers_an_hour(self._history, self._partitions, means, now),
+            self._numbers(means, chosen, counting),
+        )
         around = Circumstances(
-            now=utc_now(),
+            now=now,
             firing=firing_alerts(alerts),
             suspected=suspected,
             watches=by_watch,
             rules=self._settings.alerts,
-            versions=await self._versions.read(),
-            stops=await self._stops.read(means, utc_now()),
+            versions=versions,
+            stops=stops,
             slopes=slopes,
-            traffic=await answers_an_hour(self._history, self._partitions, means, utc_now()),
+            traffic=traffic,
         )
-        counting = [mean for mean in means if mean.key.metric == PER_ANSWER]
-        in_range = await self._numbers(means, chosen, counting)
         selected = await asyncio.to_thread(_select, means, in_range, chosen, labeler)
         shorter = await self._shorter(selected, chosen, around, counting) if chosen.shortens else {}
 

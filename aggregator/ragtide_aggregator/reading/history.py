@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds, to_milliseconds, utc_now
 
+from ..checkpoint.change_log import Revision
 from ..errors import reading
 from ..estimates.over_time import (
     COARSE,
@@ -36,7 +37,9 @@ from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
 from ..state.history import PAIRS_BEGIN, ListedPanes, bucket_of, pane_of, read_listed, series_name
 from ..state.options import HistoryOptions
+from .checkpoint_heads import read_heads_of
 from .field_names import FieldNames
+from .range_numbers import RangeNumbers, range_name
 
 MOST_TRIES: Final = 100
 """Reads of the panes of a key before one counts during which panes closed; a replay may close some in every commit."""
@@ -65,6 +68,8 @@ class _SeriesListing:
     keys: Sequence[EstimateKey]
     pairs: Sequence[PairKey]
     by_pipeline: Mapping[str, Sequence[EstimateKey]]
+    is_complete: bool
+    """Whether no field was added since the listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class HistoryReader:
         # By name of the series and length of the panes, those read last at the end.
         self._closed: OrderedDict[tuple[Streams, str, int], _ClosedList] = OrderedDict()
         self._n_closed = 0
+        self._numbers = RangeNumbers()
+        self._revisions: dict[Streams, Revision] = {}
 
     @property
     def shortest_pane_ms(self) -> int:
@@ -111,12 +118,13 @@ class HistoryReader:
         of_pipeline = (listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in listings)
         return sorted({key for keys in of_pipeline for key in keys}, key=lambda key: key.encode())
 
-    async def _list(self, streams: Streams) -> _SeriesListing:
+    async def _list(self, streams: Streams, length: int | None = None) -> _SeriesListing:
         """Return the keys with a history: those of all pipelines, because listing walks through the checkpoint."""
         prefix = CheckpointField.HISTORY_SERIES
-        listing = await self._names.read(streams, (prefix,))
-        known = self._listed.get(streams)
+        listing = await self._names.read(streams, (prefix,), length)
+        known, is_complete = self._listed.get(streams), listing.length == length
         if known is not None and known.listing == listing.number:
+            self._listed[streams] = known = replace(known, is_complete=is_complete)
             return known
         keys: list[EstimateKey] = []
         pairs: list[PairKey] = []
@@ -129,7 +137,7 @@ class HistoryReader:
                 else:
                     keys.append(EstimateKey.decode(key))
                     by_pipeline[keys[-1].pipeline].append(keys[-1])
-        known = self._listed[streams] = _SeriesListing(listing.number, keys, pairs, dict(by_pipeline))
+        known = self._listed[streams] = _SeriesListing(listing.number, keys, pairs, dict(by_pipeline), is_complete)
         return known
 
     async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:
@@ -265,14 +273,43 @@ class HistoryReader:
         past_ms = min(end_ms, to_milliseconds(utc_now())) - start_ms
         coarse = not exact and past_ms >= COARSE_FROM * options.coarse_ms
         span = TimeRange(start_ms, end_ms, 1, coarse=coarse, whole=whole, recent=recent)
-        listings = {streams: await self._list(streams) for streams in partitions}
-        kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
+        listings = await self._look(partitions)
+        name, number = (*partitions, method, range_name(span, options)), self._numbers.number
+        known = self._numbers.of(name)
+        points = {key: known[key] for key in keys if key in known}
+        kept = {
+            streams: [key for key in listing.keys if key in keys and key not in points]
+            for streams, listing in listings.items()
+        }
         of_keys = await self._histories(kept, span, options, method)
-        numbers: dict[EstimateKey | PairKey, HistoryPoint] = {
+        read: dict[EstimateKey | PairKey, HistoryPoint] = {
             history.key: history.points[0] for history in of_keys if history.points
         }
-        paired = {streams: [key for key in listing.pairs if key in keys] for streams, listing in listings.items()}
-        return numbers | await self._powered(paired, span, options, method)
+        paired = {
+            streams: [key for key in listing.pairs if key in keys and key not in points]
+            for streams, listing in listings.items()
+        }
+        read = {**read, **await self._powered(paired, span, options, method)}
+        some = (key for of_partition in (kept, paired) for of_one in of_partition.values() for key in of_one)
+        self._numbers.keep(name, some, read, since=number)
+        return {key: point for key, point in points.items() if point is not None} | read
+
+    async def _look(self, partitions: Sequence[Streams]) -> dict[Streams, _SeriesListing]:
+        """Return the keys with a history; the means of pipelines that changed since the last look are dropped."""
+        since = {streams: self._revisions.get(streams, ()) for streams in partitions}
+        heads = await read_heads_of(self._redis, since)
+        listings = {}
+        for streams, head in heads.items():
+            known, changed = self._listed.get(streams), head.changed
+            if known is None or not known.is_complete or changed is None or changed.adds:
+                known = await self._list(streams, head.length)
+            listings[streams] = known
+        for streams, head in heads.items():
+            changed = head.changed
+            if head.revision != since[streams]:
+                self._numbers.drop(None if changed is None else changed.names)
+                self._revisions[streams] = head.revision
+        return listings
 
     async def _powered(
         self,

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +17,7 @@ from ..estimates.estimates import estimates, metric_means
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..state.options import NO_WINDOWS, StateOptions
+from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
 from .field_names import FieldNames, Listing
 from .selected_fields import FieldSelection
@@ -74,9 +76,14 @@ class Overview:
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        return await self._states.compute(
-            self._partitions, "means", lambda state: metric_means(state, self._method, self._segment)
-        )
+
+        def of_pipelines(state: AggregatorState, pipelines: Collection[str] | None) -> dict[str, list[MetricMean]]:
+            by_pipeline: defaultdict[str, list[MetricMean]] = defaultdict(list)
+            for mean in metric_means(state, self._method, self._segment, pipelines=pipelines):
+                by_pipeline[mean.key.pipeline].append(mean)
+            return by_pipeline
+
+        return await self._states.compute_by_pipeline(self._partitions, of_pipelines)
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, cast
 
 from redis.asyncio import Redis
@@ -11,18 +11,16 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 
+from ..checkpoint.change_log import Revision
 from ..checkpoint.commit import CHECKPOINT_VERSION
+from ..checkpoint.field_pipelines import pipeline_of_field
 from ..checkpoint.loading import FIELDS_AT_ONCE, checkpoint_of_fields, damaged
 from ..errors import DamagedFieldError
 from ..state.options import StateOptions
-from .field_names import FieldNames, Listing
-
-REVISION: Final = (CheckpointField.STEPS, CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION)
-"""Fields of a checkpoint that change with every commit."""
+from .checkpoint_heads import REVISION, CheckpointHead, read_heads_of
+from .field_names import USUAL, FieldNames, Listing
 
 READ_HEADS: Final = Lua("read_heads")
-
-Revision = tuple[bytes | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class FieldSelection:
     kinds: tuple[CheckpointField, ...]
     """Kinds of fields whose names are listed."""
     choose: Callable[[Listing], Iterable[str]]
-    """Returns the names of the fields to read; a field that does not exist is left out."""
+    """Returns the names of the fields to read; a field that does not exist is left out. Each is of one pipeline."""
     head: int | None = None
     """Bytes of each value that are read; None for whole values."""
 
@@ -44,8 +42,12 @@ class ChangedFields(NamedTuple):
     """New values by name."""
     everything: Mapping[str, bytes]
     """All values by name."""
-    anew: bool
+    anew: bool = False
     """Whether the values of earlier reads no longer count."""
+
+    def pipelines(self) -> set[str]:
+        """Return the pipelines of the new values."""
+        return {pipeline_of_field(name) or "" for name in self.values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,20 @@ class _Known:
     revision: Revision
     listing: int
     """Number of the listing of the names."""
+    is_complete: bool
+    """Whether no field was added since the listing."""
+    changed: Sequence[str] | None = None
+    """Names that the last read looked at; None for all."""
+    by_pipeline: dict[str, list[str]] = field(default_factory=dict)
+    """Names by pipeline; empty until they are needed."""
+
+    def of_pipelines(self, pipelines: Iterable[str]) -> list[str]:
+        """Return the names of some pipelines."""
+        if not self.by_pipeline:
+            for name in self.names:
+                with suppress(ValueError):  # loading the field reports the damage
+                    self.by_pipeline.setdefault(pipeline_of_field(name) or "", []).append(name)
+        return [name for pipeline in pipelines for name in self.by_pipeline.get(pipeline, ())]
 
 
 class SelectedFields:
@@ -85,52 +101,77 @@ class SelectedFields:
         Raises:
             CheckpointError: another version wrote a checkpoint.
         """
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for streams in partitions:
-                pipe.hmget(streams.checkpoint, CheckpointField.VERSION, *REVISION)
-            for streams in partitions:
-                pipe.hlen(streams.checkpoint)
-            replies = await pipe.execute()
-        stored = zip(partitions, replies[: len(partitions)], replies[len(partitions) :], strict=True)
-        read = await asyncio.gather(
-            *(self._read(streams, version, tuple(revision), length) for streams, (version, *revision), length in stored)
-        )
+        heads = await read_heads_of(self._redis, {streams: self._revision(streams) for streams in partitions})
+        read = await asyncio.gather(*(self._read(streams, heads[streams]) for streams in partitions))
         changed = {streams: known for streams, known in zip(partitions, read, strict=True) if known is not None}
         yield {streams: self._changed(streams, known) for streams, known in changed.items()}
         self._known |= changed
 
+    def _revision(self, streams: Streams) -> Revision:
+        known = self._known.get(streams)
+        return () if known is None else known.revision
+
     def _changed(self, streams: Streams, known: _Known) -> ChangedFields:
         before = self._known.get(streams)
         # If fields were removed, or the checkpoint went back, none of the numbers before may stay.
-        if (
-            before is None
-            or before.values.keys() - known.values.keys()
-            or _steps(known.revision) < _steps(before.revision)
-        ):
-            return ChangedFields(known.values, known.values, anew=True)
-        old = before.values
-        changed = {name: value for name, value in known.values.items() if old.get(name) != value}
-        return ChangedFields(changed, known.values, anew=False)
+        old, values = {} if before is None else before.values, known.values
+        if before is not None and known.changed is not None:
+            looked_at = (name for name in known.changed if name in values)
+        elif before is None or old.keys() - values.keys() or _steps(known.revision) < _steps(before.revision):
+            return ChangedFields(values, values, anew=True)
+        else:
+            looked_at = (name for name in values)
+        return ChangedFields({name: values[name] for name in looked_at if old.get(name) != values[name]}, values)
 
-    async def _read(self, streams: Streams, version: bytes | None, revision: Revision, length: int) -> _Known | None:
-        if version not in (None, CHECKPOINT_VERSION):
-            checkpoint_of_fields(streams, StateOptions(), {CheckpointField.VERSION: version or b""})
+    async def _read(self, streams: Streams, head: CheckpointHead) -> _Known | None:
+        if head.version not in (None, CHECKPOINT_VERSION):
+            checkpoint_of_fields(streams, StateOptions(), {CheckpointField.VERSION: head.version or b""})
         known, kinds = self._known.get(streams), self._select.kinds
-        listing = await self._names.read(streams, kinds, length)
-        if known is not None and known.revision == revision and known.listing == listing.number:
-            return None
-        same = known is not None and known.listing == listing.number
-        read = await self._values(streams, listing, known.names if known is not None and same else None)
-        if same and known is not None and known.values.keys() - read.values.keys():  # a field was removed since
-            listing = await self._names.read(streams, kinds, length, anew=True)
-            read = await self._values(streams, listing)
+        # Of other kinds there are new fields without new keys.
+        changed = head.changed if known is not None and USUAL.issuperset(kinds) else None
+        if known is not None and changed is not None and known.is_complete and not changed.adds:
+            return await self._of_pipelines(streams, known, head, changed.names)
+        listing = await self._names.read(streams, kinds, head.length)
+        is_complete = listing.length == head.length
+        if known is None or known.listing != listing.number:
+            return await self._all(streams, listing, is_complete=is_complete)
+        known = replace(known, is_complete=is_complete)
+        if changed is not None or known.revision == head.revision:
+            return await self._of_pipelines(streams, known, head, () if changed is None else changed.names)
+        read = await self._all(streams, listing, known.names, is_complete=is_complete)
+        if known.values.keys() - read.values.keys():  # a field was removed since
+            return await self._anew(streams, head)
         return read
 
-    async def _values(self, streams: Streams, listing: Listing, names: Sequence[str] | None = None) -> _Known:
+    async def _anew(self, streams: Streams, head: CheckpointHead) -> _Known:
+        listing = await self._names.read(streams, self._select.kinds, head.length, anew=True)
+        return await self._all(streams, listing, is_complete=True)
+
+    async def _of_pipelines(
+        self, streams: Streams, known: _Known, head: CheckpointHead, pipelines: Iterable[str]
+    ) -> _Known | None:
+        names = known.of_pipelines(pipelines)
+        if known.revision == head.revision:
+            return None
+        if not names:
+            return replace(known, revision=head.revision, changed=())
+        _, values = await self._values(streams, names)
+        if any(value is None and name in known.values for name, value in zip(names, values, strict=True)):
+            return await self._anew(streams, head)
+        new = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        # Values of later commits may be among them: they are read once more with the next read.
+        return replace(known, values={**known.values, **new}, revision=head.revision, changed=names)
+
+    async def _all(
+        self, streams: Streams, listing: Listing, names: Sequence[str] | None = None, *, is_complete: bool
+    ) -> _Known:
         names = sorted(set(self._select.choose(listing))) if names is None else names
-        revision, values = await (self._whole if self._select.head is None else self._heads)(streams, names)
+        revision, values = await self._values(streams, names)
         stored = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        return _Known(names, stored, revision, listing.number)
+        return _Known(names, stored, revision, listing.number, is_complete)
+
+    async def _values(self, streams: Streams, names: Sequence[str]) -> tuple[Revision, list[bytes | None]]:
+        return await (self._whole if self._select.head is None else self._heads)(streams, names)
 
     async def _whole(self, streams: Streams, names: Sequence[str]) -> tuple[Revision, list[bytes | None]]:
         # In one transaction, so that all numbers are of the same commit.

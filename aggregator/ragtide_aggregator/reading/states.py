@@ -5,18 +5,20 @@ thread, so a read costs the same however many other keys there are.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams
 
+from ..checkpoint.change_log import Revision
 from ..checkpoint.loading import load_checkpoint
 from ..state.state import AggregatorState, StateOptions
+from .checkpoint_heads import REVISION
 from .field_names import FieldNames
-from .selected_fields import REVISION, FieldSelection, Revision, SelectedFields, reporting
+from .selected_fields import FieldSelection, SelectedFields, reporting
 
 COMPUTED_MAX: Final = 8
 """Lists of values that are kept, such as the estimates at several levels of confidence."""
@@ -33,6 +35,22 @@ class _Loaded:
     """Number of the load that brought the state."""
     revision: Revision = ()
     """Of a state with all fields."""
+    changed: set[str] | None = None
+    """Pipelines that changed since values were last computed by pipeline; None for all."""
+
+
+class _OfPipelines(NamedTuple):
+    """Values that were computed by pipeline."""
+
+    loads: Sequence[int]
+    by_state: Mapping[int, Mapping[str, list[Any]]]
+    """By place of the state, and by pipeline."""
+    values: list[Any]
+
+
+def _in_order(by_pipeline: Mapping[str, list[T]]) -> Iterator[T]:
+    for name in sorted(by_pipeline):
+        yield from by_pipeline[name]
 
 
 class PartitionStates:
@@ -65,6 +83,7 @@ class PartitionStates:
         self._loaded: dict[Streams, _Loaded] = {}
         self._merged: dict[tuple[Streams, ...], tuple[list[int], AggregatorState]] = {}
         self._computed: dict[Hashable, tuple[list[int], list[Any]]] = {}
+        self._of_pipelines: _OfPipelines | None = None
 
     async def read(self, partitions: Sequence[Streams]) -> list[AggregatorState]:
         """Return the states of partitions; one merged state if pipelines are split.
@@ -101,6 +120,42 @@ class PartitionStates:
                 del self._computed[next(iter(self._computed))]
             return known[1]
 
+    async def compute_by_pipeline(
+        self,
+        partitions: Sequence[Streams],
+        of_pipelines: Callable[[AggregatorState, Collection[str] | None], Mapping[str, list[T]]],
+    ) -> list[T]:
+        """Return what a function returns by pipeline, in the order of their names; computed for those that changed.
+
+        A reader calls it with one function only. Split pipelines are computed all.
+
+        Args:
+            partitions: the partitions.
+            of_pipelines: function of a state and of names of pipelines, None for all.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        async with self._reading:
+            loads, states = await self._read(partitions)
+            if self._of_pipelines is not None and self._of_pipelines.loads == loads:
+                return self._of_pipelines.values
+            by_state = {} if self._of_pipelines is None else dict(self._of_pipelines.by_state)
+            merged = len(states) < len(partitions)
+            for place, (streams, state) in enumerate(zip(partitions, states, strict=False)):
+                changed = None if merged else self._loaded[streams].changed
+                if changed is None:
+                    by_state[place] = await asyncio.to_thread(of_pipelines, state, None)
+                elif changed:
+                    new = await asyncio.to_thread(of_pipelines, state, changed)
+                    kept = {name: values for name, values in by_state[place].items() if name not in changed}
+                    by_state[place] = {**kept, **new}
+            all_values = [value for _, of_state in sorted(by_state.items()) for value in _in_order(of_state)]
+            for streams in partitions:
+                self._loaded[streams].changed = set()
+            self._of_pipelines = _OfPipelines(loads, by_state, all_values)
+            return all_values
+
     async def _read(self, partitions: Sequence[Streams]) -> tuple[list[int], list[AggregatorState]]:
         await self._load_changed(partitions)
         loaded = [self._loaded[streams] for streams in partitions]
@@ -127,6 +182,7 @@ class PartitionStates:
                 values = changed.everything if whole else changed.values
                 with reporting(streams):
                     await asyncio.to_thread(known.state.set_fields, values)
+                known.changed = None if whole or known.changed is None else known.changed | changed.pipelines()
                 self._count(streams, known)
 
     async def _load_whole(self, partitions: Sequence[Streams]) -> None:

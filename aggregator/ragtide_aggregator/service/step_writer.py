@@ -18,6 +18,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams, workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
 
+from ..checkpoint.change_log import ChangeLog
 from ..checkpoint.commit import Committer, Step
 from ..checkpoint.loading import Checkpoint
 from ..state.state import Changes
@@ -104,6 +105,7 @@ class StepWriter:
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
         self.estimates = EstimatesStream(settings.estimates_interval_s, monotonic(), owed)
         self._parts: tuple[CheckpointPart, ...] = (applier.feedback.pending, applier.seen_ids, self.estimates, *parts)
+        self._log = ChangeLog()
         self._told_history = False
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""
@@ -163,6 +165,7 @@ class StepWriter:
             written, removed = part.take_changes()
             rows |= written
             gone += removed
+        rows |= self._log.fields(self.steps + 1, positions, changes)
         step = Step(
             before=self.steps,
             position=positions.metrics,

@@ -169,6 +169,11 @@ class OpenSeries(Generic[AnyPanes]):
         kinds = (self.fine, options.fine_ms), (self.coarse, options.coarse_ms), (self.recent, options.recent_ms)
         return kinds if options.recent_ms else kinds[:2]
 
+    @property
+    def count(self) -> int:
+        """Number of series."""
+        return len(self._first_buckets)
+
     def begin(self, row: int, bucket: int | None) -> None:
         """Begin a series, unless it has begun. The next commit lists it, though its first value may be in no pane.
 

@@ -158,5 +158,7 @@ class Changes:
     """Number of scopes that counted in `other`."""
     closed: Sequence[ClosedPanes] = ()
     """Panes of the history that closed."""
+    sizes: Sequence[int] = ()
+    """Numbers of keys, pairs, declarations, series and pipelines with clusters: new fields make one of them grow."""
     without_history: int = 0
     """Number of keys that have no history because their partition has its most series."""

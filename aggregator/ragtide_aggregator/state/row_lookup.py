@@ -102,6 +102,9 @@ class Declarations(StatePart):
         self._known: dict[_Name, MetricDeclaration] = {}
         self._changed: set[_Name] = set()
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def add(self, event: MetricEvent) -> None:
         """Add the declarations of an event."""
         for metric, declaration in (event.declared or {}).items():

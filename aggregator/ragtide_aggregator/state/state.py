@@ -440,11 +440,20 @@ class AggregatorState:
             alerts=[*alerts, *self._alerts.take_alerts()],
             capped=self._lookup.capped.take_news(),
             closed=() if history is None else history.take_closed(),
+            sizes=self._sizes(),
             without_history=0 if history is None else history.refused,
         )
         rows.changed, self._gone = set(), []
         self._kinds.clear()
         return changes
+
+    def _sizes(self) -> Sequence[int]:
+        history, clusters = self._history, self._clusters
+        return (
+            len(self._rows), len(self._pairs.keys), len(self._lookup.declarations),
+            *(() if history is None else (history.values.count, history.pairs.count)),
+            *(() if clusters is None else (len(clusters.scopes),)),
+        )  # fmt: skip
 
     @classmethod
     def from_fields(cls, options: StateOptions, fields: Mapping[str, bytes]) -> Self:

@@ -389,6 +389,7 @@ class CheckpointField(StrEnum):
     HEALTH_ABSENT = "health:absent:"
     HEALTH_TRAFFIC = "health:traffic:"
     ESTIMATES_OWED = "owed"
+    CHANGED = "changed:"
     REPLAY_COUNTS = "replay"
     REPLAY_SCORED = "scored:"
     REPLAY_GRADED = "graded:"

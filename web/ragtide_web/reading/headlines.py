@@ -12,8 +12,12 @@ from ragtide_aggregator.reading.deployment import Deployment
 KEPT_S: Final = 10.0
 """Most seconds for which headlines are used again without a new reading."""
 
+QUICK_S: Final = 0.1
+"""Seconds of a reading after which the next one may follow at once."""
+
 KEPT_READS: Final = 4.0
-"""How many times as long as their reading took headlines are used again: reading takes a fifth of the time at most."""
+"""How many times as long as their reading took beyond `QUICK_S` headlines are used again: slow readings take a fifth of
+the time at most."""
 
 WAIT_S: Final = 0.5
 """Seconds for which a viewer waits for a new reading while there is one that is younger than `OLD_S`."""
@@ -99,4 +103,4 @@ class ShownHeadlines:
         finally:
             reading.task = None
         reading.ended = ended = self._clock()
-        reading.until = ended + min(KEPT_READS * (ended - began), KEPT_S)
+        reading.until = ended + min(KEPT_READS * max(ended - began - QUICK_S, 0.0), KEPT_S)
