@@ -289,7 +289,7 @@ class HistoryReader:
             streams: [key for key in listing.pairs if key in keys and key not in points]
             for streams, listing in listings.items()
         }
-        read = {**read, **await self._powered(paired, span, options, method)}
+        read.update((await self._powered(paired, span, options, method)).items())
         some = (key for of_partition in (kept, paired) for of_one in of_partition.values() for key in of_one)
         self._numbers.keep(name, some, read, since=number)
         return {key: point for key, point in points.items() if point is not None} | read
