@@ -104,6 +104,27 @@ large = {f"scipy.{name}" for name in ("signal", "stats", "optimize", "interpolat
 print(f"{summary.estimates[0].n} scored, imported:", *(large & set(sys.modules)))
 """
 
+SCORING = """
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.argv = ["ragtide", "score", "rows.jsonl", "--labeler", "judge", "--model", "m", "--base-url", "http://127.0.0.1:9"]
+from ragtide_offline.score import scored_file
+
+def first_row(*_, **__):
+    print("first row:", {"scipy", "ragtide_aggregator.state.state"} & set(sys.modules), flush=True)
+    raise SystemExit
+
+scored_file.score_rows = first_row
+from ragtide.cli import run
+
+with TemporaryDirectory() as folder:
+    sys.argv[2] = str(Path(folder) / "rows.jsonl")
+    Path(sys.argv[2]).write_text('{"question": "q", "documents": ["d"], "response": "r"}')
+    run()
+"""
+
 WORKER = """
 import sys
 
@@ -213,6 +234,12 @@ def test_a_summary_of_many_rows_needs_only_the_special_functions_of_scipy() -> N
     """The other packages of SciPy take several times as long to import, and twice the memory."""
     done = python(SUMMARY)
     assert done.stdout.splitlines() == ["300 scored, imported:"], done.stderr
+
+
+def test_the_first_call_of_a_judge_waits_for_no_statistics() -> None:
+    """They are imported while the calls are answered."""
+    done = python(SCORING)
+    assert done.stdout.splitlines()[-1] == "first row: set()", done.stdout + done.stderr
 
 
 def test_the_package_alone_imports_no_library() -> None:

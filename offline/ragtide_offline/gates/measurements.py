@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import Estimate, Headline
 
-from ..report.labelings import Compared
+if TYPE_CHECKING:
+    # It needs all statistics, which scoring loads later.
+    from ..report.labelings import Compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,11 @@ class Measurement:
         return self.share if self.share is not None else self.n / everything if everything else None
 
 
-Gaps = Mapping[EstimateKey, Compared]
+Gaps: TypeAlias = "Mapping[EstimateKey, Compared]"
 """Differences from a baseline."""
 
 
-def measure_estimates(estimates: Iterable[Estimate], gaps: Gaps | None = None) -> list[Measurement]:
+def measure_estimates(estimates: Iterable[Estimate], gaps: "Gaps | None" = None) -> list[Measurement]:
     """Return the measurements in estimates of whole pipelines; segments are left out."""
     measurements = []
     for estimate in estimates:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ..running.gating import GateOptions
 
 
+_USUAL: Final = "normal"
+"""The strategy of intervals, unless one is given."""
+
+
 def in_a_folder(path: Path | None) -> Path | None:
     """Return a path that may be written later: the command may score for hours before it writes the file."""
     if path is not None and not path.parent.is_dir():
@@ -99,7 +103,7 @@ def score_files(
     ] = None,
     strategy: Annotated[
         str, typer.Option(help="Intervals of the summary: auto, running, normal, wilson, hoeffding, asymptotic.")
-    ] = "normal",
+    ] = _USUAL,
     confidence: ConfidenceOption = None,
     reference: Annotated[
         str | None,
@@ -129,11 +133,9 @@ def score_files(
     """
     from ragtide_consumers.labelers.profiles import check_profiles
     from ragtide_consumers.labelers.registry import BUILT_IN
-    from ragtide_offline.gates.measurements import measure_estimates
     from ragtide_offline.score.lines import read_lines
     from ragtide_offline.score.scored_file import ScoredFile
     from ragtide_offline.score.scoring import STORED
-    from ragtide_offline.score.summary import summarize
     from ragtide_producers import FileOptions
     from ragtide_producers.files.interactions import name_of
     from ragtide_runtime.telemetry.logs import configure_logging
@@ -196,6 +198,9 @@ def score_files(
     options = replace(options, unnamed=name_of(file))
     scored = ScoredFile(settings, file, options, output, labels=labels, limit=limit, export=export_ragchecker)
     complete = score_all(scored, as_json=as_json)
+    from ragtide_offline.gates.measurements import measure_estimates
+    from ragtide_offline.score.summary import summarize
+
     summary = summarize(scored.events, strategy=strategy, confidence=level)
     if not complete:
         (err if as_json else out).print(partial_summary(scored), style="yellow", highlight=False)
@@ -216,17 +221,24 @@ def score_files(
 
 
 def _check_summary(strategy: str, reference: str | None) -> None:
-    from ragtide_aggregator.estimates.estimates import STRATEGIES
-    from ragtide_offline.score.reference_results import reference_results
-    from ragtide_schemas.suggestions import unknown
-
-    if strategy not in STRATEGIES:
-        raise typer.BadParameter(unknown("strategy", strategy, STRATEGIES), param_hint="--strategy")
+    if strategy != _USUAL:
+        _check_strategy(strategy)
     if reference is not None:
+        from ragtide_offline.score.reference_results import reference_results
+
         try:
             reference_results(reference)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
+
+
+def _check_strategy(strategy: str) -> None:
+    # It imports all statistics, which scoring loads while the first calls are answered.
+    from ragtide_aggregator.estimates.estimates import STRATEGIES
+    from ragtide_schemas.suggestions import unknown
+
+    if strategy not in STRATEGIES:
+        raise typer.BadParameter(unknown("strategy", strategy, STRATEGIES), param_hint="--strategy")
 
 
 @command(
@@ -240,7 +252,7 @@ def merge(
     folder: Annotated[Path, typer.Argument(help="Folder of the parts that ragtide score --output has written.")],
     strategy: Annotated[
         str, typer.Option(help="Intervals of the summary: auto, running, normal, wilson, hoeffding, asymptotic.")
-    ] = "normal",
+    ] = _USUAL,
     confidence: ConfidenceOption = None,
     reference: Annotated[
         str | None,

@@ -3,21 +3,21 @@
 import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from pydantic import ValidationError
 
-from ragtide_offline.gates.measurements import Gaps
 from ragtide_offline.score.scored_file import ScoredFile
-from ragtide_offline.score.summary import Summary
 from ragtide_producers import FileOptions
 from ragtide_producers.files.formats.parquet import is_url
 from ragtide_producers.files.large import large_input
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.made_folders import removed_if_empty
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent, describe
@@ -30,9 +30,14 @@ from .gating import write_file
 from .progress import Shown, cost_note, interrupted, progress_bar
 
 if TYPE_CHECKING:
+    from ragtide_offline.gates.measurements import Gaps
     from ragtide_offline.parts.part_files import PartTotals, ScoringPlan, Show
     from ragtide_offline.parts.relabeling import PartsRelabeling
     from ragtide_offline.replay.plan import ReplayPlan
+    from ragtide_offline.score.summary import Summary
+
+SENT_S: Final = 0.1
+"""Seconds in which the first calls of a labeler are sent."""
 
 
 def score_all(scored: ScoredFile, *, as_json: bool) -> bool:
@@ -46,6 +51,7 @@ def score_all(scored: ScoredFile, *, as_json: bool) -> bool:
 
 async def _score_rows(scored: ScoredFile, *, as_json: bool) -> None:
     problems, total = Problems(err, scored.source), scored.total()
+    loading = asyncio.create_task(_load_summary())
     with progress_bar("scoring", total) as show:
         try:
             async for outcome, line in scored.score():
@@ -57,6 +63,16 @@ async def _score_rows(scored: ScoredFile, *, as_json: bool) -> None:
                 show(done, cost_note(scored.cost_usd, done, total))
         finally:
             problems.sum_up()
+            await end(loading)
+
+
+async def _load_summary() -> None:
+    """Import what the summary needs while the first calls are answered: it takes a quarter of a short run."""
+    await asyncio.sleep(SENT_S)
+    # Without SciPy the summary itself names what to install.
+    with suppress(ImportError):
+        await asyncio.to_thread(import_module, "ragtide_offline.score.summary")
+        await asyncio.to_thread(import_module, "scipy.special")
 
 
 def kept_results(scored: ScoredFile) -> str:
@@ -122,7 +138,7 @@ def repeated_rows(repeats: int, about: str = "") -> str:
     )
 
 
-def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent], confidence: float) -> Gaps:
+def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent], confidence: float) -> "Gaps":
     """Return the differences to an earlier output of the same interactions."""
     # Few commands have a baseline, and all would wait for this import.
     from ragtide_offline.gates.sources import baseline_gaps  # noqa: PLC0415
@@ -130,7 +146,7 @@ def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent
     return baseline_gaps(events, before, confidence=confidence)
 
 
-def report_summary(summary: Summary, note: str, reference: str | None, *, small: bool, as_json: bool = False) -> None:
+def report_summary(summary: "Summary", note: str, reference: str | None, *, small: bool, as_json: bool = False) -> None:
     """Print the summary, on standard error if the lines are on standard output.
 
     Args:
