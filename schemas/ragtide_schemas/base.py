@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
 from pydantic import (
@@ -198,8 +199,8 @@ class WireModel(BaseModel):
 
     def shared_with(self, other: type["WireModel"]) -> dict[str, Any]:
         """Return the values of the fields that another model has too, without the version of the contract."""
-        names = type(self).model_fields.keys() & other.model_fields.keys()
-        return {name: getattr(self, name) for name in names if name != "schema_version"}
+        values = self.__dict__
+        return {name: values[name] for name in _shared_names(type(self), other)}
 
     # So Pydantic still builds nested models without a call of `__init__`.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -256,7 +257,10 @@ class WireModel(BaseModel):
     @property
     def left_out(self) -> LeftOut:
         """How many values this model was given and could not read, by name, such as `metadata.trace`."""
-        return LeftOut(getattr(self, "_left_out", None))
+        try:
+            return LeftOut(_left_out_of(self))
+        except AttributeError:
+            return LeftOut()
 
     def with_left_out(self, more: LeftOut) -> Self:
         """Return the model with more values counted as left out."""
@@ -303,6 +307,15 @@ class WireModel(BaseModel):
                 return _second_reading(cls, fields, error, validate)
         except ValidationError as error:
             raise InvalidEntryError(reason_of(error), describe(error)) from error
+
+
+_left_out_of: Final[Callable[[WireModel], LeftOut]] = WireModel.__dict__["_left_out"].__get__
+"""Reads the slot itself, because Pydantic answers for an empty one, in Python."""
+
+
+@cache
+def _shared_names(model: type[WireModel], other: type[WireModel]) -> tuple[str, ...]:
+    return tuple(name for name in model.model_fields if name in other.model_fields and name != "schema_version")
 
 
 End = TypeVar("End")

@@ -1,6 +1,6 @@
 """A RAG interaction: the question, the retrieved documents, the response, the earlier turns, the covariates."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from enum import Enum
 from math import isfinite
@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     StringConstraints,
+    ValidationError,
     field_validator,
     model_validator,
 )
@@ -326,8 +327,15 @@ class RagInteraction(VersionedModel):
         Raises:
             InvalidEntryError: the payload is not an interaction; the message names field, value and remedy.
         """
+        fields = read_json_object(payload)
+        if "interaction_id" in fields and "occurred_at" in fields:
+            validate: Callable[[Any], Self] = cls.__pydantic_validator__.validate_python
+            try:
+                return validate(fields)  # most entries are as a producer wrote them
+            except ValidationError:
+                pass  # either a field counts as left out, or this way has the reason of the refusal
         left_out = LeftOut()
-        fields = with_id(read_json_object(payload), f"entry-{entry_id}", left_out)
+        fields = with_id(fields, f"entry-{entry_id}", left_out)
         if is_left_out(fields.get("occurred_at")):
             fields["occurred_at"] = time = _time_of(entry_id)
             if time is None:

@@ -45,7 +45,7 @@ def utc_now() -> datetime:
 
 def to_utc(time: datetime) -> datetime:
     """Return the same instant in UTC."""
-    return time.astimezone(UTC)
+    return time if time.tzinfo is UTC else time.astimezone(UTC)
 
 
 def is_zero_time(value: object) -> bool:

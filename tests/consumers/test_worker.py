@@ -171,6 +171,28 @@ async def test_a_labeler_that_never_waits_labels_a_batch_in_one_task(async_redis
     assert len(labeler.lanes) == 1
 
 
+async def test_a_users_labeler_without_an_await_needs_no_task_for_a_call(async_redis: Any) -> None:
+    labeler = Busy(0.0)
+    await publish(async_redis, *["fine"] * 20)
+    async with working(async_redis, Bounded(labeler, 60), worker_concurrency=64, worker_min_idle_s=60) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 20))
+    assert len(labeler.lanes) == 1
+
+
+async def test_a_read_takes_no_more_entries_than_lanes_while_the_labeler_waits(async_redis: Any) -> None:
+    labeler = Scripted()
+    await publish(async_redis, *["fine"] * 10)
+    async with working(async_redis, labeler, worker_concurrency=8, worker_batch=50, worker_min_idle_s=60) as worker:
+        assert worker.most() == 8, "nothing is known of the labeler yet"
+        await worker.take(await read(async_redis))
+        assert worker.most() == 50
+        await publish(async_redis, *["wait"] * 4, first=10)
+        await worker.take(await read(async_redis))
+        assert worker.most() == 8
+        labeler.gate.set()
+
+
 async def test_a_labeler_that_never_waits_leaves_turns_to_others_and_to_commits(async_redis: Any) -> None:
     labeler, turns = Busy(1.1 * TURN_S), 0
 

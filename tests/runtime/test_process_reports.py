@@ -39,7 +39,7 @@ def worked(labeled: int, in_flight: int) -> ProcessTelemetry:
     telemetry.outcomes("local", ["emitted"])["emitted"].inc(labeled)
     telemetry.in_work["partition 0"] = [f"entry {number}" for number in range(in_flight)]
     for _ in range(labeled):
-        telemetry.labeling_seconds.labels("local").observe(0.002)
+        telemetry.labeling_took("local", 0.002)
     return process
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ragtide_runtime.processes.user_code import (
     attribute_at,
     contained,
     error_text,
+    never_waits,
+    run_at_once,
     run_limited,
 )
 from ragtide_runtime.processes.waiting import end
@@ -59,6 +62,58 @@ async def test_errors_pass_as_they_are_and_results_come_back() -> None:
     with pytest.raises(KeyError):
         await run_limited(code, 60)
     assert await run_limited(right, 60) == 7
+
+
+async def _awaits() -> None:
+    await asyncio.sleep(0)
+
+
+async def _iterates() -> list[int]:
+    return [number async for number in _numbers()]
+
+
+async def _numbers() -> AsyncIterator[int]:
+    yield 7
+
+
+async def _enters() -> None:
+    async with asyncio.timeout(1):  # noqa: ASYNC100 - the body is of no account
+        pass
+
+
+async def _waits_by_a_branch(asked: bool = False) -> int:
+    return 7 if not asked else await _never()
+
+
+async def _never() -> int:
+    return 7
+
+
+@pytest.mark.parametrize("code", [_awaits, _iterates, _enters, _waits_by_a_branch, _numbers, len, print, object()])
+def test_code_that_may_wait_is_not_run_without_a_task(code: object) -> None:
+    assert not never_waits(code)
+
+
+SEEN: ContextVar[str] = ContextVar("seen", default="nothing")
+
+
+async def test_a_coroutine_without_an_await_runs_at_once_in_a_context_of_its_own() -> None:
+    async def code() -> tuple[str, asyncio.Task[Any] | None]:
+        before = SEEN.get()
+        SEEN.set("something")
+        return before, asyncio.current_task()
+
+    assert never_waits(code)
+    assert run_at_once(code) == run_at_once(code) == ("nothing", asyncio.current_task())
+
+
+@pytest.mark.parametrize("error", EXITS, ids=lambda error: type(error).__name__)
+async def test_an_exception_that_is_no_error_ends_a_call_at_once_with_its_name(error: BaseException) -> None:
+    async def code() -> None:
+        raise error
+
+    with pytest.raises((UnexpectedExit, RuntimeError), match=type(error).__name__):
+        run_at_once(code)
 
 
 async def _ignoring(entered: asyncio.Event) -> None:

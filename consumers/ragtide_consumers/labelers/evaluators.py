@@ -381,7 +381,12 @@ class ReplaceableLabeler(OfAnother):
         return CheckResult("evaluators", True, self.ready().detail)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the labels of the labeler in force; it names itself, because it may be replaced meanwhile."""
+        """Return the labels of the labeler in force, with its id, because it may be replaced meanwhile."""
+        labeling, by = await self.label_in_force(interaction)
+        return labeling if labeling.by is not None else replace(labeling, by=by)
+
+    async def label_in_force(self, interaction: RagInteraction) -> tuple[Labeling, LabelerId]:
+        """Return the labels of the labeler in force, and the id of the labeler that gave them."""
         using = self._now
         assert using is not None  # noqa: S101 - as in `_labeler`
         using.busy += 1
@@ -390,7 +395,7 @@ class ReplaceableLabeler(OfAnother):
         finally:
             using.busy -= 1
             self._close_if_done(using)
-        return labeling if labeling.by is not None else replace(labeling, by=labeler_id(using.labeler))
+        return labeling, labeling.by or labeler_id(using.labeler)
 
     scores_sessions: Final = True
 

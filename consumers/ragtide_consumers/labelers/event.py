@@ -67,29 +67,35 @@ def metric_event(
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
     beside = [_evaluator_scores(interaction, part) for part in labeling.beside]
-    scored = _shared_fields(by, labeling, steps, bound, 1.0)
+    fields = interaction.shared_with(MetricEvent)
+    fields |= _shared_fields(by, labeling, steps, bound, 1.0)
     if not interaction.is_session:
-        scored["scores"] |= outcome_scores(interaction)
-    counters = {name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()}
-    own = {
-        USAGE_CLIPPED: usage_clipped(interaction),
-        METRICS_LEFT_OUT: len(bound.dropped) + sum(dropped for _, dropped in beside),
-    }
-    return MetricEvent(
-        **interaction.shared_with(MetricEvent) | {"covariates": covariates_of(interaction, covariates)} | scored,
-        entry_id=entry_id,
-        labeled_at=labeled_at,
-        splitter=labeling.splitter,
-        judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
+        fields["scores"] = {**fields["scores"], **outcome_scores(interaction)}
+    fields |= {
+        "covariates": covariates_of(interaction, covariates),
+        "entry_id": entry_id,
+        "labeled_at": labeled_at,
+        "splitter": labeling.splitter,
+        "judged": None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
         # Cap values that are too large for an event: the scores still count.
-        prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
-        completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
-        cost_source=", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] or None,
-        latency_s=min(latency_s, LATENCY_MAX_S),
-        counters={**counters, **{name: count for name, count in own.items() if count}},
-        declared=bound.declared or None,
-        beside=tuple(scores for scores, _ in beside) or None,
-    )
+        "prompt_tokens": min(labeling.prompt_tokens, TOKENS_MAX),
+        "completion_tokens": min(labeling.completion_tokens, TOKENS_MAX),
+        "cost_source": ", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] if labeling.cost_sources else None,
+        "latency_s": min(latency_s, LATENCY_MAX_S),
+        "counters": _counters(labeling, usage_clipped(interaction), len(bound.dropped) + sum(n for _, n in beside)),
+        "declared": bound.declared or None,
+        "beside": tuple(scores for scores, _ in beside) or None,
+    }
+    return MetricEvent.model_validate(fields)
+
+
+def _counters(labeling: Labeling, clipped: int, left_out: int) -> dict[str, int]:
+    counters = {name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()}
+    if clipped:
+        counters[USAGE_CLIPPED] = clipped
+    if left_out:
+        counters[METRICS_LEFT_OUT] = left_out
+    return counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,8 @@ class _CappedDeclarations:
     @classmethod
     def of(cls, labeling: Labeling, steps: StepScores) -> Self:
         """Return those of a labeling. Those of steps are left out first, then the last ones by name."""
+        if not labeling.declared and not steps.declared:
+            return cls({})
         if len(labeling.declared) + len(steps.declared) <= DECLARED_MAX:
             return cls({**labeling.declared, **steps.declared})
         # By name, so that the same metrics are left out of each event.
@@ -109,9 +117,11 @@ class _CappedDeclarations:
         names = list(whole)
         return cls({name: whole[name] for name in names[:DECLARED_MAX]}, frozenset(names[DECLARED_MAX:]))
 
-    def kept(self, values: Mapping[str, T]) -> dict[str, T]:
+    def kept(self, values: Mapping[str, T]) -> Mapping[str, T]:
         """Return the values of metrics that are not left out."""
-        return {name: value for name, value in values.items() if name not in self.dropped}
+        return (
+            values if not self.dropped else {name: value for name, value in values.items() if name not in self.dropped}
+        )
 
 
 def _evaluator_scores(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[EvaluatorScores, int]:
@@ -161,13 +171,16 @@ def _shared_fields(
 ) -> dict[str, Any]:
     """Return the fields of an event's part that every labeler fills in."""
     rates = bound.kept(labeling.rates)
+    scores, absent = labeling.scores, labeling.absent
+    if steps.declared:
+        scores, absent = {**scores, **steps.scores}, {**absent, **steps.absent}
     return {
         "labeler": by.name,
         "labeler_version": by.version,
         "profile": by.profile,
         "prompts": labeling.prompts,
-        "scores": bound.kept({**labeling.scores, **steps.scores}),
-        "absent": bound.kept({**labeling.absent, **steps.absent}),
+        "scores": bound.kept(scores),
+        "absent": bound.kept(absent),
         "cost_usd": min(labeling.cost_usd, COST_MAX_USD),
         "inclusion": {name: max(probability * rate, PROBABILITY_MIN) for name, rate in rates.items()} or None,
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.processes.user_code import error_text, run_limited
+from ragtide_runtime.processes.user_code import error_text, never_waits, run_at_once, run_limited
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
@@ -54,6 +55,7 @@ class Bounded:
     def __init__(self, labeler: Labeler, timeout_s: float) -> None:
         self._labeler = labeler
         self._timeout_s = timeout_s
+        self._never_waits = never_waits(labeler.label)
         self.name, self.version, self.profile = labeler.name, labeler.version, labeler.profile
         self.metrics = tuple(getattr(labeler, "metrics", ()))
         for name in ("absent_labeling", "take_criteria"):
@@ -67,6 +69,8 @@ class Bounded:
             TimeoutError: the labeler took too long.
             Exception: any error of the labeler, or `UnexpectedExit` in place of another exception.
         """
+        if self._never_waits:
+            return run_at_once(partial(self._labeler.label, interaction))
         return await run_limited(lambda: self._labeler.label(interaction), self._timeout_s)
 
     async def aclose(self) -> None:

@@ -46,6 +46,10 @@ class StepScores:
     declared: dict[str, MetricDeclaration] = field(default_factory=dict)
 
 
+NO_STEPS: Final = StepScores()
+"""The scores of an interaction without steps."""
+
+
 class _DocumentMasses(NamedTuple):
     """Sentences of each document, by its index: those that are relevant or used as counts, or as expected counts."""
 
@@ -66,9 +70,9 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
         labels: of a labeler, of which the first with sentences counts.
         absent: reasons of the labeler's absent metrics.
     """
-    result = StepScores()
     if not interaction.steps:
-        return result
+        return NO_STEPS
+    result = StepScores()
     masses = _masses(interaction, labels)
     reasons = {
         "relevance": absent.get("trace.context_relevance"),

@@ -26,7 +26,7 @@ from ..specimens.keeping import SpecimenKeeper
 from .claims import ClaimRenewer
 from .criteria_watch import asking_stored_criteria
 from .result_export import exporting_results
-from .subscriber import StreamApplication
+from .subscriber import Handler, StreamApplication
 from .telemetry import ROLE, WorkerTelemetry
 from .waiting import Patience
 from .worker import LabelWorker, WantedCovariates, WorkerHooks, WorkerParts
@@ -77,7 +77,10 @@ class WorkerApplication(StreamApplication):
         interactions = [streams.interactions for streams in settings.layout.all()]
         super().__init__(
             url,
-            {stream: worker.take for stream, worker in zip(interactions, self.workers, strict=True)},
+            {
+                stream: Handler(worker.take, worker.most)
+                for stream, worker in zip(interactions, self.workers, strict=True)
+            },
             group=LABEL_GROUP,
             consumer=consumer,
             most=settings.worker_batch,

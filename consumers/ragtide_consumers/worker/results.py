@@ -22,11 +22,11 @@ entries have a script of their own, in the same round trip.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import structlog
 from prometheus_client import Counter as Counted
@@ -37,7 +37,7 @@ from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entries import payload_of, raw_of
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, identity_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_scripts
-from ragtide_runtime.redis.session_turns import WHOLE, limits_of_turns
+from ragtide_runtime.redis.session_turns import limits_of_turns
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Attempt
@@ -64,7 +64,7 @@ class StreamEntry(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Bytes of the fields."""
-        return sum(map(len, self.fields.values()))
+        return sum(map(len, self.fields.values()))  # an entry of a producer has one or two
 
     def payload(self) -> bytes:
         """Return the JSON in the entry.
@@ -80,6 +80,11 @@ class StreamEntry(NamedTuple):
 
 
 DELIVER: Final = Lua("deliver_events")
+FORM: Final = ord("0")
+"""Form of an entry without further parts in a call of `DELIVER`; each part adds a number of its own."""
+TRACED, TURN, WHOLE, KEPT = 1, 2, 4, 8
+KEPT_AS: Final = b":"
+"""Stands before the outcome of a specimen."""
 REJECT: Final = Lua("reject_entry")
 
 
@@ -136,6 +141,8 @@ class RejectedEntry:
 
 Result = LabeledEntry | RejectedEntry
 """The result of an entry."""
+
+R = TypeVar("R", LabeledEntry, RejectedEntry)
 
 
 class ResultCommitter:
@@ -225,21 +232,35 @@ def deliver_events(
     """
     keys = [streams.interactions, streams.metrics, streams.finished, streams.deliveries, streams.rejected]
     keys += [streams.open_sessions, streams.session_sizes, streams.sentinels]
+    # Few arguments, because a client takes longer to pack one than Redis to cut a text.
+    forms, digests, parts = bytearray(), [], list[Argument]()
+    for result in results:
+        event = result.event
+        digests.append(identity_digest(event.pipeline, event.interaction_id))
+        forms.append(FORM + _add_parts(streams, result, keys, parts))
     arguments: list[Argument] = [LABEL_GROUP, dedupe_ms, feedback_ms, *streams.known_id_families]
     arguments += limits_of_turns(quiet_s)
-    for result in results:
-        event, specimen = result.event, result.specimen
-        digest = identity_digest(event.pipeline, event.interaction_id)
-        lists = 0 if specimen is None else len(specimen.places)
-        turn: Argument = WHOLE if event.is_session else ""
-        if result.turn is not None:
-            keys.append(result.turn.session)
-            turn = result.turn.text
-        arguments += (result.entry_id, digest, event.encode(), result.traceparent, turn, lists)
-        if specimen is not None:
-            keys += specimen_keys(streams, event, specimen)
-            arguments += specimen_arguments(streams, event, specimen)
-    return ScriptCall(DELIVER, keys, arguments, partial(_outcomes, specimen_outcome))
+    arguments += (" ".join([result.entry_id for result in results]), b"".join(digests), bytes(forms))
+    arguments += [result.event.encode() for result in results]
+    return ScriptCall(DELIVER, keys, arguments + parts, partial(_outcomes, specimen_outcome))
+
+
+def _add_parts(streams: Streams, result: LabeledEntry, keys: list[str], parts: list[Argument]) -> int:
+    """Add the keys and arguments that few entries have, and return the sum of their kinds."""
+    event, specimen = result.event, result.specimen
+    kinds = WHOLE if event.is_session else 0
+    if result.traceparent:
+        kinds += TRACED
+        parts.append(result.traceparent)
+    if result.turn is not None:
+        kinds += TURN
+        keys.append(result.turn.session)
+        parts.append(result.turn.text)
+    if specimen is not None:
+        kinds += KEPT
+        keys += specimen_keys(streams, event, specimen)
+        parts += (len(specimen.places), *specimen_arguments(streams, event, specimen))
+    return kinds
 
 
 def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[list[CommitOutcome]]:
@@ -249,12 +270,16 @@ def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[list[Com
     return ScriptCall(REJECT, keys, arguments, lambda reply: [OUTCOMES[reply]])
 
 
-def _outcomes(count: Callable[[str], None], replies: list[Any]) -> list[CommitOutcome]:
-    for place, reply in enumerate(replies):
-        if isinstance(reply, list):
-            replies[place], specimen = reply
+def _outcomes(count: Callable[[str], None], reply: bytes) -> list[CommitOutcome]:
+    if KEPT_AS not in reply:
+        return [OUTCOMES[word] for word in reply.split(b" ")]
+    outcomes = []
+    for word in reply.split(b" "):
+        outcome, _, specimen = word.partition(KEPT_AS)
+        if specimen:
             count(specimen.decode())
-    return [OUTCOMES[reply] for reply in replies]
+        outcomes.append(OUTCOMES[outcome])
+    return outcomes
 
 
 MOST: Final = 200
@@ -279,7 +304,7 @@ class CommitLoop:
         release: called with the entries whose results have been committed.
         attempt: logs an outage of Redis once.
         labeler: returns its name, for the counters.
-        emitted: called with each entry whose metric event was added.
+        emitted: called with the entries of a commit whose metric events were added.
     """
 
     def __init__(
@@ -291,7 +316,7 @@ class CommitLoop:
         telemetry: WorkerTelemetry,
         labeler: Callable[[], str],
         heartbeat: Heartbeat,
-        emitted: Callable[[LabeledEntry], None],
+        emitted: Callable[[Iterable[LabeledEntry]], None],
     ) -> None:
         self._committer = committer
         self._release = release
@@ -353,7 +378,7 @@ class CommitLoop:
                 await self._added.wait()
             batch = self._waiting[:MOST]
             del self._waiting[:MOST]
-            self._waiting_bytes = sum(entry.size_bytes for entry, _ in self._waiting)
+            self._waiting_bytes -= sum(entry.size_bytes for entry, _ in batch)
             self._taken.set()
             if not self._waiting:
                 self._added.clear()
@@ -383,11 +408,9 @@ class CommitLoop:
             self._backoff.succeeded()
             self._attempt.succeeded()
             break
-        for result, outcome in zip(results, outcomes, strict=True):
-            if outcome is CommitOutcome.EMITTED and isinstance(result, LabeledEntry):
-                self._emitted(result)
-            elif outcome is CommitOutcome.REJECTED and isinstance(result, RejectedEntry):
-                self._report_rejected(result)
+        self._emitted(_with_outcome(results, outcomes, CommitOutcome.EMITTED, LabeledEntry))
+        for result in _with_outcome(results, outcomes, CommitOutcome.REJECTED, RejectedEntry):
+            self._report_rejected(result)
         return outcomes
 
     def _duplicates(self, batch: Sequence[Finished], outcomes: Sequence[CommitOutcome]) -> list[RejectedEntry]:
@@ -414,3 +437,12 @@ class CommitLoop:
             reason=result.dead_letter.reason,
             detail=without_values(result.dead_letter.detail),
         )
+
+
+def _with_outcome(
+    results: Sequence[Result], outcomes: Sequence[CommitOutcome], wanted: CommitOutcome, kind: type[R]
+) -> Iterator[R]:
+    if wanted in outcomes:
+        for result, outcome in zip(results, outcomes, strict=True):
+            if outcome is wanted and isinstance(result, kind):
+                yield result

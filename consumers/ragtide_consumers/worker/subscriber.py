@@ -4,7 +4,7 @@ FastStream reads in a consumer group, and starts and stops the application. Thre
 
 - The client is ragtide's, which follows failovers; FastStream's client of a cluster stays connected to a dead node. It
   is given as a `ConnectionState` in the public configuration of the broker.
-- A read takes fewer entries if they are large; FastStream takes a fixed number.
+- A read takes fewer entries if they are large, or if their labeler waits; FastStream takes a fixed number.
 - Entries are passed on undecoded and unacknowledged. FastStream would decode a batch as a whole, and fail on bytes that
   are not JSON; the worker decodes entry by entry, and acknowledges by script (`results.py`).
 
@@ -13,7 +13,8 @@ FastStream's subscriber of single messages is not used, because it costs more th
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from faststream import AckPolicy, FastStream
@@ -49,12 +50,23 @@ def _shorten_error(record: logging.LogRecord) -> bool:
 LIBRARY_LOG.addFilter(_shorten_error)
 
 
-class _Reader:
-    """A client whose reads in a group are bounded in bytes, and report outages."""
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What takes the entries of a stream."""
 
-    def __init__(self, redis: Redis, group: str, reading: Attempt) -> None:
+    take: Callable[[Sequence[StreamEntry]], Awaitable[None]]
+    """Takes the entries of each read; the next read waits for its return."""
+    most: Callable[[], int]
+    """Returns the most entries of the next read."""
+
+
+class _Reader:
+    """A client whose reads in a group are bounded by their handler and in bytes, and report outages."""
+
+    def __init__(self, redis: Redis, group: str, handlers: Mapping[str, Handler], reading: Attempt) -> None:
         self._redis = redis
         self._size = ReadSize(redis, group)
+        self._handlers = handlers
         self._reading = reading
 
     def __getattr__(self, command: str) -> Any:
@@ -62,7 +74,8 @@ class _Reader:
 
     async def xreadgroup(self, *, streams: Any, count: int, **options: Any) -> Any:
         try:
-            count = await self._size.next(streams, count)
+            most = min(count, *(self._handlers[stream].most() for stream in streams))
+            count = await self._size.next(streams, most)
             reply = await self._redis.xreadgroup(streams=streams, count=count, **options)
         except (RedisError, OSError) as error:
             if not (isinstance(error, ResponseError) and is_missing(error)):  # a missing group is no outage
@@ -75,9 +88,9 @@ class _Reader:
 class _Connection(ConnectionState[Any]):
     """The connection of a broker; `connect` may be called again after `disconnect`."""
 
-    def __init__(self, url: str, group: str, streams: int, reading: Attempt) -> None:
+    def __init__(self, url: str, group: str, handlers: Mapping[str, Handler], reading: Attempt) -> None:
         super().__init__()
-        self._url, self._group, self._connections, self._reading = url, group, CONNECTIONS + streams, reading
+        self._url, self._group, self._handlers, self._reading = url, group, handlers, reading
         self._reader: _Reader | None = None
 
     @property
@@ -89,8 +102,8 @@ class _Connection(ConnectionState[Any]):
 
     async def connect(self) -> Any:
         if self._reader is None:
-            redis = connect_async(self._url, connections=self._connections)
-            self._reader = _Reader(redis, self._group, self._reading)
+            redis = connect_async(self._url, connections=CONNECTIONS + len(self._handlers))
+            self._reader = _Reader(redis, self._group, self._handlers, self._reading)
         return self._reader
 
     async def disconnect(self) -> None:
@@ -114,10 +127,10 @@ class StreamApplication(FastStream):
     """Reads streams in a consumer group from `start` to `stop`.
 
     Args:
-        handlers: by stream, the function that takes the entries of each read; the next read waits for its return.
+        handlers: by stream, what takes its entries.
         group: consumer group, which must exist.
         consumer: name in the group.
-        most: most entries of one read.
+        most: most entries of one read, whatever a handler takes.
         grace_s: seconds that `stop` waits for a handler.
         outage: of Redis, which reads that fail are reported to.
     """
@@ -125,7 +138,7 @@ class StreamApplication(FastStream):
     def __init__(
         self,
         url: str,
-        handlers: dict[str, Callable[[Sequence[StreamEntry]], Awaitable[None]]],
+        handlers: Mapping[str, Handler],
         *,
         group: str,
         consumer: str,
@@ -140,7 +153,7 @@ class StreamApplication(FastStream):
             graceful_timeout=grace_s,
         )
         self._broker.config.broker_config.connection = _Connection(
-            url, group, len(handlers), outage.attempt("reading entries")
+            url, group, handlers, outage.attempt("reading entries")
         )
         super().__init__(self._broker, logger=LIBRARY_LOG)
         self.given_up = asyncio.Event()
@@ -150,7 +163,7 @@ class StreamApplication(FastStream):
                 stream, group=group, consumer=consumer, batch=True, max_records=most, polling_interval=POLL_MS
             )
             options: dict[str, Any] = {"parser": _undecoded, "decoder": _entries, "ack_policy": AckPolicy.MANUAL}
-            self._broker.subscriber(stream=source, **options)(handler)
+            self._broker.subscriber(stream=source, **options)(handler.take)
 
     @property
     def reading(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import Counter, core
+from prometheus_client import Counter, Histogram, core
 from prometheus_client.registry import Collector
 
 from ragtide_runtime.telemetry import catalogue
@@ -36,7 +36,8 @@ class WorkerTelemetry:
         self.health = process.health
         self.dead_letters = catalogue.DEAD_LETTERS.counter(registry)
         self._left_out = catalogue.LEFT_OUT.counter(registry)
-        self.labeling_seconds = catalogue.LABELING_SECONDS.histogram(registry)
+        self._labeling_seconds = catalogue.LABELING_SECONDS.histogram(registry)
+        self._seconds_of: dict[str, Histogram] = {}
         self.in_work: dict[object, Collection[str]] = {}
         """Entries in work, by label worker."""
         catalogue.IN_FLIGHT.gauge(registry).set_function(lambda: sum(map(len, self.in_work.values())))
@@ -47,6 +48,13 @@ class WorkerTelemetry:
         replaced = catalogue.EVALUATORS_REPLACED.counter(registry)
         self._replaced = {outcome: replaced.labels(outcome) for outcome in ("taken", "refused")}
         registry.register(_Documents())
+
+    def labeling_took(self, labeler: str, seconds: float) -> None:
+        """Count the seconds of labeling one interaction."""
+        histogram = self._seconds_of.get(labeler)
+        if histogram is None:
+            histogram = self._seconds_of[labeler] = self._labeling_seconds.labels(labeler)
+        histogram.observe(seconds)
 
     def replaced(self, outcome: str) -> None:
         """Count an attempt to take other evaluators by its outcome, `taken` or `refused`."""

@@ -22,10 +22,13 @@ from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.outages import Attempt
 from ragtide_schemas import RagInteraction
 
+from ..labelers.evaluators import ReplaceableLabeler
+from ..labelers.event import labeler_id
 from ..labelers.outage import LabelerOutage
 from ..labelers.protocol import (
     LONGEST_WAIT_S,
     Labeler,
+    LabelerId,
     LabelerUnavailable,
     Labeling,
     SampleUnavailable,
@@ -139,6 +142,11 @@ class ExclusiveExecution:
         self._not_exclusive = asyncio.Event()
         self._not_exclusive.set()
 
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a suspect is being labeled, or waits for the others."""
+        return self._exclusive
+
     async def wait_while_exclusive(self) -> None:
         """Wait until no suspect is being labeled; call it before `begin_shared`."""
         while self._exclusive:
@@ -171,10 +179,11 @@ class ExclusiveExecution:
 
 
 class TimedLabeling(NamedTuple):
-    """A labeling, and the seconds that its labeler took for it, without waiting."""
+    """A labeling, the seconds that its labeler took for it, without waiting, and the id of that labeler."""
 
     labeling: Labeling
     latency_s: float
+    by: LabelerId
 
 
 class Patience:
@@ -200,7 +209,7 @@ class Patience:
         while True:
             started, asked_at = perf_counter(), self.outage.now()
             try:
-                labeling = await scores_of(self.labeler, interaction)
+                labeling, by = await self._scores(interaction)
             except SampleUnavailable:
                 raise  # the labeler of the sample has an outage of its own
             except LabelerUnavailable as error:
@@ -211,7 +220,12 @@ class Patience:
                 await asyncio.sleep(self.wait_s(error))
             else:
                 self.outage.available(asked_at, labeling.counters)
-                return TimedLabeling(labeling, perf_counter() - started)
+                return TimedLabeling(labeling, perf_counter() - started, by)
+
+    async def _scores(self, interaction: RagInteraction) -> tuple[Labeling, LabelerId]:
+        if isinstance(self.labeler, ReplaceableLabeler):
+            return await self.labeler.label_in_force(interaction)
+        return await scores_of(self.labeler, interaction), labeler_id(self.labeler)
 
     def wait_s(self, error: LabelerUnavailable) -> float:
         """Return the seconds until the next call of a labeler that is unavailable."""

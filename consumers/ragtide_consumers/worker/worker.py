@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,7 +28,7 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 from ragtide_schemas.declared import DECLARED_MAX
 
-from ..labelers.event import METRICS_LEFT_OUT, labeler_id, labeling_failed, metric_event
+from ..labelers.event import METRICS_LEFT_OUT, labeling_failed, metric_event
 from ..labelers.protocol import Labeling, SampleUnavailable, criteria_of
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from ..specimens.lists import ListPlace
@@ -85,6 +85,11 @@ class WorkerHooks:
     covariates: WantedCovariates | None = None
     """The covariates to compute; None computes those of the settings."""
 
+    @property
+    def exports(self) -> bool:
+        """Whether results are exported."""
+        return self.export is not None
+
     async def target(
         self, interaction: RagInteraction, parent: str, labeling: Labeling, event: MetricEvent
     ) -> ResultTarget | None:
@@ -112,10 +117,11 @@ class WorkerHooks:
         trace_id = trace.split("-")[1] if trace else None
         return await self.specimens.proposed(interaction, labeling, event, places, trace_id=trace_id)
 
-    def emitted(self, labeled: LabeledEntry) -> None:
-        """Export a result that was committed."""
+    def emitted(self, labeled: Iterable[LabeledEntry]) -> None:
+        """Export results that were committed."""
         if self.export is not None:
-            self.export.emit(labeled.event, labeled.target)
+            for result in labeled:
+                self.export.emit(result.event, result.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +216,8 @@ class LabelWorker:
         self._lanes: set[asyncio.Task[None]] = set()
         self._lane_is_free = asyncio.Event()
         """Set when the queue is empty or a lane ended."""
+        self._waits = True
+        """Whether the labeler waited for the last entries, so that they needed more than one lane."""
         self._working: set[str] = set()
         """Entries in work, until their results have been committed."""
         self._tracing = False
@@ -243,6 +251,13 @@ class LabelWorker:
     def paused(self) -> bool:
         """Whether labeling waits, because too many metric events wait for an aggregator."""
         return self._backpressure.paused
+
+    def most(self) -> int:
+        """Return the most entries of the next read: not more than lanes while the labeler waits, as others may be free.
+
+        A labeler that does not wait has labeled a read before another worker could take a part of it.
+        """
+        return self._settings.worker_concurrency if self._waits else self._settings.worker_batch
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish the entries in work, at most for the grace time; release the others for another worker."""
@@ -280,10 +295,12 @@ class LabelWorker:
         await self._uncount(*in_work)
         self._queue.extend(entry for entry in entries if entry.entry_id not in self._working)
         self._tracing = are_recorded()
+        self._waits = bool(self._lanes)
         try:
             while self._queue:
                 await self._backpressure.wait_for_room()
                 await self._results.wait_for_room()
+                self._waits = self._waits or bool(self._lanes)
                 if len(self._lanes) < self._settings.worker_concurrency:
                     lane = asyncio.create_task(self._lane())
                     self._lanes.add(lane)
@@ -332,7 +349,8 @@ class LabelWorker:
         result: Result | None = None
         try:
             if entry.deliveries <= self._settings.max_deliveries:  # 1.
-                await self._execution.wait_while_exclusive()
+                if self._execution.is_exclusive:
+                    await self._execution.wait_while_exclusive()
                 self._execution.begin_shared()
                 try:
                     result = await self._result(entry)
@@ -374,7 +392,9 @@ class LabelWorker:
         specimen = None
         if places := self._hooks.places(interaction, event):
             specimen = await self._hooks.specimen(interaction, labeling, event, places, parent)  # 5.
-        target = await self._hooks.target(interaction, parent, labeling, event)
+        target = None
+        if self._hooks.exports:
+            target = await self._hooks.target(interaction, parent, labeling, event)
         turn = self._sessions.turn(interaction)
         return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen, turn)
 
@@ -410,14 +430,14 @@ class LabelWorker:
             interaction = self._user_ids.with_pseudonym(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
             raise _RejectedError(error.reason, error.detail) from None
-        if interaction.left_out:
-            self._telemetry.left_out(interaction.left_out)
+        if left_out := interaction.left_out:
+            self._telemetry.left_out(left_out)
             self._log_limit.warning(
                 log,
                 "left_out",
                 "values without a plain meaning are left out of an interaction",
                 entry_id=entry.entry_id,
-                names=sorted(interaction.left_out),
+                names=sorted(left_out),
             )
         now = utc_now()
         if interaction.occurred_at > now + AHEAD and interaction.occurred_at == from_milliseconds(
@@ -434,7 +454,7 @@ class LabelWorker:
             timed = await self._patience.label(interaction, before_waiting=partial(self._uncount_waiting, entry))
             event = metric_event(
                 interaction,
-                labeler_id(self._labeler),
+                timed.by,
                 timed.labeling,
                 labeled_at=utc_now(),
                 latency_s=timed.latency_s,
@@ -467,7 +487,7 @@ class LabelWorker:
             ) from None
         if labeler := awaited_labeler(entry.awaiting):
             self._due.pop(labeler, None)
-        self._telemetry.labeling_seconds.labels(self._labeler.name).observe(timed.latency_s)
+        self._telemetry.labeling_took(self._labeler.name, timed.latency_s)
         self._log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
         if left_out := event.counters.get(METRICS_LEFT_OUT):
             self._log_limit.warning(

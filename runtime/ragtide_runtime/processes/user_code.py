@@ -4,14 +4,17 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
+from contextvars import copy_context
+from dis import get_instructions
 from importlib import import_module
+from inspect import CO_COROUTINE
 from pathlib import Path
 from sysconfig import get_path
 from traceback import walk_tb
-from types import TracebackType
-from typing import Any, Final, TypeVar
+from types import CodeType, TracebackType
+from typing import Any, Final, TypeVar, cast
 
 from ragtide_runtime.errors import ConfigurationError
 
@@ -73,6 +76,43 @@ async def run_limited(call: Callable[[], Awaitable[T]], limit_s: float) -> T:
             await _abandon(running)
     with contained():
         return running.result()
+
+
+def never_waits(function: object) -> bool:
+    """Return whether a function is an `async def` without any `await`, so that its coroutine ends in its first step.
+
+    >>> async def at_once(): return 7
+    >>> async def after_a_turn(): await asyncio.sleep(0)
+    >>> never_waits(at_once), never_waits(after_a_turn)
+    (True, False)
+    """
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or not code.co_flags & CO_COROUTINE:
+        return False
+    return not any(instruction.opname in _WAITS for instruction in get_instructions(code))
+
+
+_WAITS: Final = frozenset({"SEND", "YIELD_VALUE"})
+"""Instructions of which every `await`, `async for` and `async with` has one."""
+
+
+def run_at_once(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of a user's coroutine that never waits, without a task.
+
+    Neither a limit nor a cancellation could end it sooner. It has a context of its own, as a task has.
+
+    Raises:
+        UnexpectedExit: the code raised an exception that is no error.
+        Exception: any error of the code.
+    """
+    with contained():
+        coroutine = call()
+        try:
+            copy_context().run(coroutine.send, None)
+        except StopIteration as ended:
+            return cast("T", ended.value)
+        coroutine.close()
+        raise RuntimeError("the coroutine waits, although its code has no await")
 
 
 async def _contained(call: Callable[[], Awaitable[T]]) -> T:

@@ -37,9 +37,6 @@ KEPT_S: Final = 604_800.0
 AT_ONCE: Final = 100
 """Most sessions that one look ends."""
 
-WHOLE: Final = "whole"
-"""The text of a turn of an event that is of a whole session (`deliver_events.lua`)."""
-
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:

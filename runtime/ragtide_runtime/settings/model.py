@@ -79,8 +79,9 @@ class Settings(ApplicationSettings):
     worker_processes: Annotated[int, Field(ge=0, le=1024)] | None = None
     """Processes in which `ragtide worker` labels, or `ragtide up` beside the process of its other roles; None: by the
     processors that are left (docs/operate/deployment.md). With 0 `ragtide up` is one process."""
-    worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Maximum number of entries that one read takes from the stream."""
+    worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Maximum number of entries that one read takes from the stream. While the labeler waits, a read takes at most
+    `worker_concurrency`, so that other workers get their part."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Maximum number of interactions that one worker labels at once."""
     worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0

@@ -5,33 +5,37 @@
 --       for each entry its session if it is a turn, then with a specimen the keys of shared/specimens.lua and of its lists.
 -- ARGV: group, dedupe window in ms, feedback window in ms, the four beginnings of the keys of known ids: of owners and of
 --       metric events, each of own keys and of buckets; most turns and bytes of a session, and ms for which its turns are
---       kept; then for each entry its id, the digest of the interaction (16 bytes), metric event, trace context or
---       nothing, its text as a turn of a session ('' if it is none, 'whole' if the event is of a whole session), and the
---       number of lists of its specimen, 0 without one; with a specimen the arguments of keep_specimen follow.
--- reply: for each entry 'emitted', 'duplicate' or 'finished_before'. With a specimen 'emitted' is a list, whose second
---        item is 'kept', 'unneeded' or 'full'. Safe to repeat: the second time the entries are finished.
+--       kept; then the ids of all entries with a space between, the digests of their interactions (16 bytes each), and a
+--       character for each entry: '0' and the sum of 1 with a trace context, 2 for a turn of a session, 4 for the event of
+--       a whole session, 8 with a specimen; then the metric events; then for each entry that has them its trace context,
+--       its text as a turn, and the number of lists of its specimen with the arguments of keep_specimen.
+-- reply: a word for each entry: 'emitted', 'duplicate' or 'finished_before'. With a specimen 'emitted' is followed by ':'
+--        and 'kept', 'unneeded' or 'full'. Safe to repeat: the second time the entries are finished.
 local GROUP, DEDUPE_MS, FEEDBACK_MS = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local MOST_TURNS, MOST_BYTES, TURNS_MS = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
-local OPEN, SIZES, SENTINELS, WHOLE = KEYS[6], KEYS[7], KEYS[8], 'whole'
+local OPEN, SIZES, SENTINELS = KEYS[6], KEYS[7], KEYS[8]
+local DIGESTS, FORMS = ARGV[12], ARGV[13]
 
-local entries, own_keys, at, key = {}, {}, 11, 9
-while at <= #ARGV do
-    local digest, turn, lists, session = ARGV[at + 1], ARGV[at + 4], tonumber(ARGV[at + 5]), nil
-    if turn ~= '' and turn ~= WHOLE then
-        session, key = KEYS[key], key + 1
-    end
+local entries, own_keys, key, at = {}, {}, 9, 14 + #FORMS
+for id in string.gmatch(ARGV[11], '[^ ]+') do
+    local i = #entries + 1
+    local form, digest = string.byte(FORMS, i) - 48, string.sub(DIGESTS, 16 * i - 15, 16 * i)
     local entry = {
-        id = ARGV[at], digest = string.sub(digest, 1, DIGEST), event = ARGV[at + 2], traceparent = ARGV[at + 3],
+        id = id, digest = string.sub(digest, 1, DIGEST), event = ARGV[13 + i],
         owner_keys = derived_keys(ARGV[4], ARGV[5], digest), event_keys = derived_keys(ARGV[6], ARGV[7], digest),
-        turn = turn, session = session, lists = lists, specimen_at = at + 6, specimen_keys = key
+        is_whole = form % 8 >= 4
     }
-    table.insert(entries, entry)
-    table.insert(own_keys, entry.owner_keys[1])
-    table.insert(own_keys, entry.event_keys[1])
-    at = at + 6
-    if lists > 0 then
-        at, key = at + 8 + 3 * lists, key + 7 + lists
+    entries[i], own_keys[2 * i - 1], own_keys[2 * i] = entry, entry.owner_keys[1], entry.event_keys[1]
+    if form % 2 >= 1 then
+        entry.traceparent, at = ARGV[at], at + 1
+    end
+    if form % 4 >= 2 then
+        entry.session, key, entry.turn, at = KEYS[key], key + 1, ARGV[at], at + 1
+    end
+    if form >= 8 then
+        entry.lists, entry.specimen_at, entry.specimen_keys = tonumber(ARGV[at]), at + 1, key
+        at, key = at + 9 + 3 * entry.lists, key + 7 + entry.lists
     end
 end
 read_derived_keys(own_keys)
@@ -70,7 +74,7 @@ local function deliver(entry)
         remember_id(entry.owner_keys, entry.digest, entry.id, DEDUPE_MS)
     end
     local event
-    if entry.turn == WHOLE then
+    if entry.is_whole then
         event = add_event_beside_traffic(KEYS[2], SENTINELS, entry.event, entry.traceparent)
     else
         event = add_entry(KEYS[2], entry.event, entry.traceparent)
@@ -79,8 +83,8 @@ local function deliver(entry)
         add_turn(entry.session, OPEN, SIZES, entry.turn, entry.id, MOST_TURNS, MOST_BYTES, TURNS_MS)
     end
     remember_id(entry.event_keys, entry.digest, event, FEEDBACK_MS)
-    if entry.lists > 0 then
-        return {'emitted', keep_specimen(entry.specimen_keys, entry.specimen_at, entry.lists)}
+    if entry.lists then
+        return 'emitted:' .. keep_specimen(entry.specimen_keys, entry.specimen_at, entry.lists)
     end
     return 'emitted'
 end
@@ -89,4 +93,4 @@ local outcomes = {}
 for i, entry in ipairs(entries) do
     outcomes[i] = deliver(entry)
 end
-return outcomes
+return table.concat(outcomes, ' ')
