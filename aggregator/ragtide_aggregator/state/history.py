@@ -12,8 +12,9 @@ events alone decide pane and bucket, so recent panes do not depend on batches, e
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
+from itertools import groupby
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -188,32 +189,41 @@ class OpenSeries(Generic[AnyPanes]):
         """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
         ratio = self._options.coarse_ms // self._options.fine_ms
         for pane in sorted(pane for pane in self.fine.numbers(row) if pane < fine):
-            self._hand_out(self.fine, row, [pane], self._options.fine_ms)
+            self._hand_out(self.fine, [(row, pane)], self._options.fine_ms)
             self.coarse.merge_pane(row, pane // ratio, self.fine, row, pane)
-            self.fine.drop(row, pane)
+            self.fine.drop([(row, pane)])
         for pane in sorted(pane for pane in self.coarse.numbers(row) if pane < coarse):
-            self._hand_out(self.coarse, row, [pane], self._options.coarse_ms)
-            self.coarse.drop(row, pane)
+            self._hand_out(self.coarse, [(row, pane)], self._options.coarse_ms)
+            self.coarse.drop([(row, pane)])
 
-    def close_recent(self, row: int, bucket: int) -> None:
-        """Close the recent panes of a row that arrived before a bucket, in the order of their numbers."""
-        over = sorted(pane for pane in self.recent.numbers(row) if bucket_of(pane) < bucket)
+    def close_recent(self, buckets: Mapping[int, int]) -> None:
+        """Close recent panes, those of each row in the order of their numbers.
+
+        Args:
+            buckets: by row, the bucket before which the panes that are to be closed arrived.
+        """
+        over = [
+            (row, pane)
+            for row, bucket in buckets.items()
+            for pane in sorted(pane for pane in self.recent.numbers(row) if bucket_of(pane) < bucket)
+        ]
         if over:
-            self._hand_out(self.recent, row, over, self._options.recent_ms)
-            for pane in over:
-                self.recent.drop(row, pane)
+            self._hand_out(self.recent, over, self._options.recent_ms)
+            self.recent.drop(over)
 
-    def _hand_out(self, panes: AnyPanes, row: int, numbers: Sequence[int], length_ms: int) -> None:
+    def _hand_out(self, panes: AnyPanes, over: Sequence[tuple[int, int]], length_ms: int) -> None:
+        """Hand out panes, each given by its row and number; those of a row are side by side."""
         kept = self._options.kept(length_ms)
-        closed = self._closed.get((row, length_ms))
-        if closed is None:
-            name = series_name(self._name(row), length_ms)
-            closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self._options.expire_ms)
-        data = self._bytes_of(panes, [(row, pane) for pane in numbers])
-        closed.records.extend(map(record_of, numbers, data))
-        if len(closed.records) > 2 * kept:
-            # A replay may close years of panes in one step.
-            del closed.records[:-kept]
+        numbered = zip(over, self._bytes_of(panes, over), strict=True)
+        for row, of_row in groupby(numbered, key=lambda pane: pane[0][0]):
+            closed = self._closed.get((row, length_ms))
+            if closed is None:
+                name = series_name(self._name(row), length_ms)
+                closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self._options.expire_ms)
+            closed.records.extend(record_of(pane, data) for (_, pane), data in of_row)
+            if len(closed.records) > 2 * kept:
+                # A replay may close years of panes in one step.
+                del closed.records[:-kept]
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""
@@ -445,6 +455,7 @@ class HistoryRows(StatePart):
         scopes = self._table.scope[batch.rows[batch.starts[parts]]]
         # Of the batch, because the newest time of the state may be that of later parts.
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
+        over, pairs_over = dict[int, int](), dict[int, int]()
         for scope in np.unique(scopes[scopes != _NO_SCOPE]).tolist():
             newest = int(newest_ms[scopes == scope].max())
             over_ms = newest - self._lateness_ms
@@ -460,10 +471,10 @@ class HistoryRows(StatePart):
             bucket = newest // self.options.bucket_ms
             if bucket > self._buckets[scope]:
                 self._buckets[scope] = bucket
-                for row in self._series[scope]:
-                    self.values.close_recent(row, bucket)
-                    for pair in self._pairs.of(row):
-                        self.pairs.close_recent(pair, bucket)
+                over |= dict.fromkeys(self._series[scope], bucket)
+                pairs_over |= {pair: bucket for row in self._series[scope] for pair in self._pairs.of(row)}
+        self.values.close_recent(over)
+        self.pairs.close_recent(pairs_over)
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""

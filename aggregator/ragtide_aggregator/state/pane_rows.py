@@ -58,7 +58,7 @@ class PanePlaces:
     def _new(self) -> int:
         raise NotImplementedError
 
-    def _clear(self, place: int) -> None:
+    def _clear(self, places: Rows) -> None:
         raise NotImplementedError
 
     def merge_pane(self, row: int, pane: int, other: Self, other_row: int, other_pane: int) -> None:
@@ -97,18 +97,19 @@ class PanePlaces:
         # Each pair is packed into one number, because that sorts faster than two.
         most, first = int(rows.max()) + 1, int(panes.min())
         numbers, inverse, _ = distinct((panes - first) * most + rows)
-        pairs = [(number % most, number // most + first) for number in numbers.tolist()]
+        which = numbers % most
+        pairs = list(zip(which.tolist(), (numbers // most + first).tolist(), strict=True))
         self._changed.update(pairs)
-        places = np.array([self._place(row, pane) for row, pane in pairs], dtype=np.intp)
-        return places[inverse], len({row for row, _ in pairs}) == len(pairs)
+        known = [self._of[row].get(pane) for row, pane in pairs]
+        places = [self._open(*pair) if place is None else place for pair, place in zip(pairs, known, strict=True)]
+        return np.array(places, dtype=np.intp)[inverse], distinct(which)[0].size == which.size
 
     def _place(self, row: int, pane: int) -> int:
-        places = self._of[row]
-        place = places.get(pane)
-        if place is not None:
-            return place
-        place = self._free.pop() if self._free else self._new()
-        places[pane] = place
+        place = self._of[row].get(pane)
+        return self._open(row, pane) if place is None else place
+
+    def _open(self, row: int, pane: int) -> int:
+        place = self._of[row][pane] = self._free.pop() if self._free else self._new()
         self.moved.add(row)
         self._gone.discard((row, pane))
         return place
@@ -116,14 +117,14 @@ class PanePlaces:
     def _places_of(self, panes: Sequence[tuple[int, int]]) -> Rows:
         return np.array([self._of[row][pane] for row, pane in panes], dtype=np.intp)
 
-    def drop(self, row: int, pane: int) -> None:
-        """Remove a pane."""
-        place = self._of[row].pop(pane)
-        self._clear(place)
-        self._free.append(place)
-        self.moved.add(row)
-        self._changed.discard((row, pane))
-        self._gone.add((row, pane))
+    def drop(self, panes: Sequence[tuple[int, int]]) -> None:
+        """Remove panes, each given by its row and number."""
+        places = [self._of[row].pop(pane) for row, pane in panes]
+        self._clear(np.array(places, dtype=np.intp))
+        self._free += places
+        self.moved.update(row for row, _ in panes)
+        self._changed.difference_update(panes)
+        self._gone.update(panes)
 
     def take_panes(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the panes that changed, and those that are gone, since the last call, in order."""
@@ -142,9 +143,9 @@ class PaneRows(PanePlaces):
         self._weights = SamplingWeights()
         self._absences = _Absences()
 
-    def _clear(self, place: int) -> None:
+    def _clear(self, places: Rows) -> None:
         for table in (self._moments, self._clusters, self._weights, self._absences):
-            table.clear(place)
+            table.clear_rows(places)
 
     def _impossible(self, places: Rows) -> NDArray[np.bool_]:
         wrong = self._moments.impossible(places) | self._absences.impossible(places)
@@ -255,7 +256,9 @@ class PaneRows(PanePlaces):
         places = self._places_of(panes)
         plain = zip(self._absences.bytes_of(places), self._moments.bytes_of(places), strict=True)
         fields = [absences + moments for absences, moments in plain]
-        has_clusters = (self._clusters.values(places) > 0) | np.array([clustered(row) for row, _ in panes], dtype=bool)
+        of_clusters = {row: clustered(row) for row in dict.fromkeys(row for row, _ in panes)}
+        in_clusters = np.array([of_clusters[row] for row, _ in panes], dtype=bool)
+        has_clusters = (self._clusters.values(places) > 0) | in_clusters
         some = np.flatnonzero(has_clusters)
         for number, clusters in zip(some.tolist(), self._clusters.bytes_of(places[some]), strict=True):
             fields[number] += clusters
@@ -317,10 +320,10 @@ class PairPanes(PanePlaces):
         self.closed.add_row()
         return self.pairs.add_row()
 
-    def _clear(self, place: int) -> None:
-        self._clustered.discard(place)
-        self.pairs.clear(place)
-        self.closed.clear(place)
+    def _clear(self, places: Rows) -> None:
+        self._clustered.difference_update(places.tolist())
+        self.pairs.clear_rows(places)
+        self.closed.clear_rows(places)
 
     def _impossible(self, places: Rows) -> NDArray[np.bool_]:
         return np.asarray(self.pairs.impossible(places) | self.closed.impossible(places))
@@ -469,12 +472,14 @@ class PaneTable(StatePart, PaneRows):
 
     def _drop_old(self, rows: Rows) -> None:
         # Only after all values of a batch are added, because a pane may begin and end within one batch.
+        old: list[tuple[int, int]] = []
         for row in distinct(rows)[0].tolist():
             panes = self._of[row]
             oldest = max(panes) - self._panes.kept
             if min(panes) <= oldest:
-                for pane in [number for number in panes if number <= oldest]:
-                    self.drop(row, pane)
+                old += [(row, pane) for pane in panes if pane <= oldest]
+        if old:
+            self.drop(old)
 
     def add_part(self, other: Self, rows: Sequence[int]) -> None:
         """Add the panes of another state."""

@@ -92,6 +92,11 @@ class SamplingWeights(RowTable, version=1, what="sampling weights", capacity=16)
         if place is not None:
             self._free.append(place)
 
+    def clear_rows(self, rows: Rows) -> None:
+        """Remove all values from rows."""
+        for row in rows.tolist() if self._places else ():
+            self.clear(row)
+
     def update(self, rows: Rows, values: Floats, probability: Floats) -> None:
         """Add sampled values to rows, in order.
 

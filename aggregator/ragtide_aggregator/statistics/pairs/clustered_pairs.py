@@ -116,6 +116,11 @@ class ClusteredPairs(RowTable, version=2, what="pairs of clusters", capacity=16)
         super().clear(row)
         self._pairs.clear(row)
 
+    def clear_rows(self, rows: Rows) -> None:
+        """Set rows to what they were when they were added."""
+        super().clear_rows(rows)
+        self._pairs.clear_rows(rows)
+
     def begin(self, row: int, pairs: PairTable, other_row: int) -> None:
         """Set a row to pairs of another table; each is a cluster of its own."""
         self._pairs.clear(row)

@@ -173,6 +173,12 @@ class RowTable:
         for column in self._columns:
             self.__dict__[column.name][column.at(row)] = column.fill
 
+    def clear_rows(self, rows: Rows) -> None:
+        """Set rows to what they were when they were added; much faster than one by one."""
+        for column, shape in self._shapes.items():
+            fill = np.expand_dims(np.broadcast_to(column.fill, shape), column.axis)
+            self.__dict__[column.name][column.at(rows)] = fill
+
     def merge(self, row: int, other: Self, other_row: int) -> None:
         """Take the numbers of a row of another table, or of this one, together with those of a row."""
         for column in self._columns:
