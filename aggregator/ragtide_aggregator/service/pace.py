@@ -38,6 +38,10 @@ CATCHING_UP = 10.0
 LONG_COMMIT_S = 0.1
 """Seconds from which a commit is long."""
 
+GATHER_S: Final = 0.05
+"""Most seconds for which entries gather in their streams before an owner that is not behind reads them. They wait for
+the next commit anyway, and reading them one by one costs more than to apply them."""
+
 
 class StepPace:
     """Most events and most changed keys of the next step of one partition.
@@ -120,7 +124,10 @@ def _learned(known_s: float, found_s: float, *, few: bool) -> float:
 
 
 class CommitTiming:
-    """The time of the next commit: every `interval_s`, and later while an owner is behind.
+    """The time of the next commit: `interval_s` after the begin of the one before, and later while an owner is behind.
+
+    Between two commits there is at least as much time as the first took, up to `interval_s`, so that a partition with
+    many keys does not only commit.
 
     With many keys a commit takes long. An owner that is behind then does not commit for `CATCHING_UP` times as long:
     a step of more events writes a key as often as one of few.
@@ -138,6 +145,10 @@ class CommitTiming:
         """Return the seconds until the next commit."""
         return max(self._next - now, 0.0)
 
+    def gather_s(self, now: float, *, behind: bool) -> float:
+        """Return the seconds until the next read, while there is something to commit."""
+        return 0.0 if behind else min(self.wait_s(now), GATHER_S)
+
     def is_due(self, now: float, *, behind: bool) -> bool:
         """Return whether it is time to commit; a pause for reading ends as soon as the owner is not behind."""
         if not behind:
@@ -147,5 +158,5 @@ class CommitTiming:
     def committed(self, now: float, *, took_s: float, longest_pause_s: float, behind: bool) -> None:
         """Plan the next commit after a commit that has just ended and took so long; such a pause has a longest time."""
         pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
-        self._due = now + self._interval_s
+        self._due = now + max(self._interval_s - took_s, min(self._interval_s, took_s))
         self._next = max(self._due, now + min(pause_s, longest_pause_s))

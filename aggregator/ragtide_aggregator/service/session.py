@@ -1,5 +1,6 @@
 """One ownership session of an aggregator: its work on a partition, from the checkpoint until the ownership ends."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from time import monotonic
@@ -233,8 +234,11 @@ class PartitionSession:
         settings, applier = self.settings, self._applier
         timing = CommitTiming(settings.commit_interval_s, now=monotonic())
         maintenance_at = monotonic()
+        behind = False
         while True:
             self._ownership.check()
+            if self._dirty and not stop.is_set():
+                await asyncio.sleep(timing.gather_s(monotonic(), behind=behind))
             behind = False
             if not stop.is_set():
                 wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else settings.lease_s / 4
