@@ -8,7 +8,7 @@ SOURCES := schemas runtime producers consumers aggregator roles offline web ragt
 
 CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
 
-.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency light peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency growth light peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -173,6 +173,9 @@ steady: .venv/.dev ## measure an aggregator at a steady rate: processor, Redis i
 latency: .venv/.dev ## measure how soon an interaction is in an estimate, an alert and on the screen; write benchmarks/measured/latency.md
 	$(BIN)/python benchmarks/latency.py $(ARGS) > .latency.md
 	mv .latency.md benchmarks/measured/latency.md
+
+growth: .venv/.dev ## measure page, estimates, memory and restart with up to 100,000 keys in a partition; write benchmarks/measured/growth.md
+	$(BIN)/python benchmarks/growth.py $(ARGS)
 
 light: .venv/.dev ## measure what a user waits for, at BEFORE (a commit, or none) and now; write benchmarks/measured/light.md
 	$(BIN)/python benchmarks/light.py $(if $(BEFORE),--before $(BEFORE)) $(ARGS) > .light.md

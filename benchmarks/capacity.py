@@ -198,7 +198,7 @@ def main() -> None:
     drawn += [
         axis for name in ("partitions", "workers", "rules", "sessions", "traces", "viewers") if (axis := stored(name))
     ]
-    pages.draw(drawn, options.folder)
+    pages.draw(drawn, options.folder / pages.PICTURE)
     run = stored("fleet")
     shown = None if run is None else fleet.predicted_anew(run, costs)
     errors = unit_costs.fit_errors(found, costs)

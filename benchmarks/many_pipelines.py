@@ -154,13 +154,19 @@ def free_port() -> int:
 
 
 @contextmanager
+def empty() -> Iterator[tuple[Redis, Path, dict[str, str]]]:
+    """Give an empty Redis, a folder, and the settings, for the body of a `with`."""
+    with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as redis:
+        yield redis, Path(name), {"RAGTIDE_REDIS_URL": server.url, **CAPS}
+
+
+@contextmanager
 def deployment(pipelines: int) -> Iterator[tuple[Redis, Path, dict[str, str]]]:
     """Give a Redis with the estimates of so many pipelines, a folder, and the settings, for the body of a `with`."""
-    with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as redis:
-        settings = {"RAGTIDE_REDIS_URL": server.url, **CAPS}
-        with role("aggregator", settings, Path(name) / "aggregator.log"):
+    with empty() as (redis, folder, settings):
+        with role("aggregator", settings, folder / "aggregator.log"):
             fill(redis, 0, pipelines)
-        yield redis, Path(name), settings
+        yield redis, folder, settings
 
 
 @contextmanager

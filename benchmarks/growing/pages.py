@@ -16,7 +16,7 @@ from .fleet import FleetRun
 PICTURE = "capacity.svg"
 
 
-def draw(axes: Sequence[Axis], folder: Path) -> None:
+def draw(axes: Sequence[Axis], file: Path) -> None:
     """Draw every axis into one picture, with logarithmic scales, so that a straight slope is a power."""
     mpl.rcParams["svg.hashsalt"] = "ragtide"
     mpl.rcParams["svg.fonttype"] = "none"
@@ -37,7 +37,7 @@ def draw(axes: Sequence[Axis], folder: Path) -> None:
         panel.legend(fontsize=6.5, frameon=False)
     for panel in panels.flat[len(axes) :]:
         panel.set_visible(False)
-    figure.savefig(folder / PICTURE, metadata={"Date": None})
+    figure.savefig(file, metadata={"Date": None})
     plt.close(figure)
 
 
@@ -61,12 +61,13 @@ def page(
     )
     yield f"![Costs by each size, with logarithmic scales]({PICTURE})"
     for axis in axes:
-        yield from _axis(axis)
+        yield from section(axis)
     yield from _unit_costs(costs, errors)
     yield from _fleet(*paper, run)
 
 
-def _axis(axis: Axis) -> Iterator[str]:
+def section(axis: Axis) -> Iterator[str]:
+    """Yield the lines of the section of an axis."""
     yield f"\n## {axis.title}\n"
     if axis.note:
         yield f"{axis.note}\n"
