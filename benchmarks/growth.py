@@ -69,7 +69,7 @@ def measured(keys: int) -> Size:
         failed = {name: look.status for name, look in looks.items() if look.status not in {"200", "exit 0"}}
         if failed:
             raise RuntimeError(f"{keys:,} keys: {failed}")
-        of_checkpoint = redis.memory_usage(STREAMS.checkpoint, samples=0) / MIB
+        of_checkpoint = (redis.memory_usage(STREAMS.checkpoint, samples=0) or 0) / MIB
     return Size(pipelines * KEYS, looks, filled / MIB, restart_s, restart_cpu_s, restarted / MIB, of_checkpoint)
 
 
