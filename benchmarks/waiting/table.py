@@ -107,7 +107,7 @@ def _files() -> Iterator[Row]:
     for count, aim in ((200, 2.5), (1000, 5.0)):
         yield Row(f"`ragtide score` of {count:,}, judge of 200 ms, 64 at once", f"score_{count}_s", "s", aim)
         yield Row("the same, beside the ideal", f"score_{count}_s", "x", None, f"score_{count}_ideal_s")
-    yield Row("wheel", "wheel_mb", "MB", 3.0)
+    yield Row("the wheel that a producer downloads", "wheel_mb", "MB", 3.0)
 
 
 SECTIONS: Final[Mapping[str, tuple[Row, ...]]] = {
