@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from ragtide_producers import FileOptions, UnreadableFileError, read_rows
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import workspace_of
@@ -36,6 +35,7 @@ def read_sentinels(settings: Settings) -> "list[Sentinel]":
         ConfigurationError: the file cannot be read, or no judge can label any row of it.
     """
     from ragtide_consumers.sentinels.service import sentinels_of  # noqa: PLC0415 - most workers have none
+    from ragtide_producers import FileOptions, UnreadableFileError, read_rows  # noqa: PLC0415 - as above
 
     path = settings.judge.sentinels
     if path is None:

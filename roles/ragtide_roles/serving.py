@@ -13,7 +13,6 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.ownership.ownership import process_name
 from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
@@ -35,9 +34,9 @@ from ragtide_runtime.telemetry.outages import Outage
 from .rule_checks import check_rules, known_metrics, rule_findings
 from .running import together
 from .sentinels import ask_sentinels, asks_sentinels
-from .workspaces import check_labeler, join_experiment, wait_for_workspace
 
 if TYPE_CHECKING:
+    from ragtide_consumers.metrics.custom import CustomMetric
     from ragtide_consumers.recorder.service import Prepared
 
 
@@ -112,19 +111,24 @@ async def serve(
 
 async def _prepare(
     settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, recorder: bool, warn: bool
-) -> tuple[Settings, Sequence[CustomMetric], "Prepared | None"]:
+) -> tuple[Settings, Sequence["CustomMetric"], "Prepared | None"]:
     """Return the settings and the further metrics of the roles, and what the recorder needs."""
     await asyncio.to_thread(check_answers, url)
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
         if warn:
             await check_eviction(redis)
-        await wait_for_workspace(redis, settings, stop)
-        own, also = await join_experiment(redis, settings)
+        own = settings
+        also: Sequence[CustomMetric] = ()
+        if (workspace := workspace_of(settings.prefix)) is not None:
+            from .workspaces import check_labeler, join_experiment, wait_for_workspace  # noqa: PLC0415 - see above
+
+            await wait_for_workspace(redis, settings, stop)
+            own, also = await join_experiment(redis, settings)
+            if worker:
+                check_labeler(own.labeler, settings, workspace)
         if warn:
             await _warn_of_rules(own, redis)
-        if worker:
-            check_labeler(own.labeler, settings, workspace_of(settings.prefix) or "")
         prepared = None
         if recorder:
             from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
@@ -196,7 +200,7 @@ async def work(
     stop: asyncio.Event,
     process: ProcessTelemetry | None = None,
     *,
-    also: Sequence[CustomMetric] = (),
+    also: Sequence["CustomMetric"] = (),
     rules: SettingsWatch | None = None,
 ) -> None:
     """Label interactions until stopped; `also` has metrics besides those that the settings name."""

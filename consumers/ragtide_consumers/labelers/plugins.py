@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.user_code import attribute, attribute_at, load_value
@@ -16,7 +16,9 @@ from ragtide_schemas.step_metrics import STEP_METRICS_MAX
 from ..metrics.custom import CustomMetric
 from ..metrics.optional import optional_metrics
 from .protocol import Labeler
-from .remote.services import Services
+
+if TYPE_CHECKING:
+    from .remote.services import Services
 
 LABELERS: Final = "ragtide.labelers"
 """Entry point group of labelers: each a labeler, or a class or function that makes one."""
@@ -70,7 +72,7 @@ def _metric(name: str) -> Any:
     return optional[name] if name in optional else attribute(name)
 
 
-def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler | None:
+def custom_labeler(name: str, settings: Settings, services: "Services") -> Labeler | None:
     """Return the labeler of an installed package by its name, or the labeler at `module:attribute`; otherwise None.
 
     Raises:
@@ -105,7 +107,7 @@ def check_labeler(candidate: object, origin: str) -> Labeler:
     return cast("Labeler", candidate)
 
 
-def _call_factory(factory: Any, settings: Settings, services: Services) -> Any:
+def _call_factory(factory: Any, settings: Settings, services: "Services") -> Any:
     arguments = {"settings": settings, "services": services}
     parameters = signature(factory).parameters.values()
     named = {

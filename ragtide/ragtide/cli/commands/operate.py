@@ -34,7 +34,7 @@ def demo(
     from ragtide_runtime.redis.server.embedded import EmbeddedRedis
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..running.watching import print_demo, run_on_screen
+    from ..running.demonstrating import print_demo, run_on_screen
 
     configure_logging("error")
     data_dir = Path(tempfile.mkdtemp(prefix="ragtide-demo-"))
@@ -269,12 +269,13 @@ def worker(
     """
     settings = chosen.settings(partial(settings_with, context, workspace, roles=True))
     from ragtide_roles.worker_processes import process_count
-    from ragtide_roles.workspaces import check_judge, check_labeler
     from ragtide_runtime.processes.processors import own_limits, own_processors
 
     from ..running.roles import run_until_signal
 
     if workspace is not None:
+        from ragtide_roles.workspaces import check_judge, check_labeler
+
         local = given(context).settings()
         check_labeler(settings.labeler, local, workspace)
         check_judge(settings.judge.model, local, workspace)
