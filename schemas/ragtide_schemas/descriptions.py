@@ -11,7 +11,22 @@ from functools import cache
 from inspect import cleandoc, getsource
 from itertools import pairwise
 
-from pydantic import BaseModel
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+
+class DescribedModel(BaseModel):
+    """A model whose JSON Schema describes each field with the docstring below it."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON Schema with the descriptions."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, description in descriptions(cls).items():
+            properties[name].setdefault("description", description)
+        return schema
 
 
 def descriptions(model: type[BaseModel]) -> dict[str, str]:

@@ -7,7 +7,7 @@ may run them in its own process.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -19,9 +19,11 @@ from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.specimen import REASON_CHARS
 
-from ..text.sentences import CutInteraction
 from .patterns import OF_DIGITS, PATTERNS, has_digits
 from .process import RedactionError, RedactionProcess
+
+if TYPE_CHECKING:
+    from ..text.sentences import CutInteraction
 
 Function = Callable[[str], str]
 
@@ -272,7 +274,7 @@ class Redaction:
 
 
 def redact_with_sentences(
-    redaction: Redaction, interaction: RagInteraction, sentences: CutInteraction
+    redaction: Redaction, interaction: RagInteraction, sentences: "CutInteraction"
 ) -> RagInteraction:
     """Return an interaction with redacted texts and sentences; a text without sentences has lost them.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import SecretStr
 
 from ragtide_consumers.labelers.judge.costs import PlannedCalls
-from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
@@ -145,6 +144,8 @@ async def _plans(
     planned = settings.with_labeler("judge").model_copy(
         update={"metrics": (), "judge": judge.model_copy(update=changes)},
     )
+    from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415 - the page shows prices seldom
+
     async with labeler_of(planned, None, patient=False) as labeler:
         judge_labeler = cast("JudgeLabeler", labeler)
         totals = []

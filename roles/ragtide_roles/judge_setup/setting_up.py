@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -12,8 +13,7 @@ from pydantic import SecretStr
 
 from ragtide_aggregator.statistics.drift.sights import Sight, sight
 from ragtide_consumers.labelers.judge.costs import price_of
-from ragtide_consumers.labelers.protocol import LabelerUnavailable, Labeling, scores_of
-from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.protocol import Labeler, LabelerUnavailable, Labeling, scores_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import JudgeSettings, Price
 from ragtide_runtime.settings.model import Settings
@@ -223,12 +223,18 @@ async def plan_setup(
     )
 
 
+def _judge_of(settings: Settings) -> AbstractAsyncContextManager[Labeler]:
+    from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415 - the page builds none to start
+
+    return labeler_of(settings, None, patient=False)
+
+
 async def _measured_slope(settings: Settings, judge: JudgeSettings, traffic: OwnTraffic) -> Slope | None:
     """Return the slope of this version of the judge that `ragtide trust --store` stored; None without one."""
     if not traffic.slopes:
         return None
     one = settings.with_labeler("judge").model_copy(update={"metrics": (), "judge": judge})
-    async with labeler_of(one, None, patient=False) as labeler:
+    async with _judge_of(one) as labeler:
         measured = traffic.slopes.get((labeler.name, labeler.version), {}).get("trace.adherence", ())
     return next((slope for slope in measured if slope.failure == UNSUPPORTED), None)
 
@@ -263,7 +269,7 @@ async def _planned_usd(settings: Settings, judge: JudgeSettings, items: Sequence
     """Return the mean dollars of judging an item, by estimate and without a call."""
     alone = judge.model_copy(update={"api_key": SecretStr("none"), **_ALONE})
     one = settings.with_labeler("judge").model_copy(update={"metrics": (), "judge": alone})
-    async with labeler_of(one, None, patient=False) as labeler:
+    async with _judge_of(one) as labeler:
         planned = [await cast("JudgeLabeler", labeler).planned_calls(item) for item in items]
     return sum(calls.cost_usd for calls in planned) / len(planned)
 
@@ -311,7 +317,7 @@ async def ask_item(settings: Settings, judge: JudgeSettings) -> Labeling:
     alone = judge.model_copy(update={"attempts": ATTEMPTS, **_ALONE})
     one = settings.with_labeler("judge").model_copy(update={"metrics": (), "judge": alone})
     try:
-        async with labeler_of(one, None, patient=False) as labeler:
+        async with _judge_of(one) as labeler:
             labeling = await scores_of(labeler, ITEM)
     except LabelerUnavailable as error:
         raise ConfigurationError(f"{judge.model} does not score the test item: {error}") from None

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
 from redis.asyncio import Redis
 
 from ragtide_producers.errors import ItemsTooLargeError
@@ -16,6 +15,7 @@ from ragtide_producers.ingest.split_items import split_items
 from ragtide_producers.publishing.batch_publisher import publish_commands
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand, Route
 from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
+from ragtide_schemas.descriptions import DescribedModel
 from ragtide_schemas.printable import printable
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
@@ -34,10 +34,8 @@ ITEMS_LISTED_MAX: Final = 10_000
 Outcome = Literal["published", "duplicate", "dropped", "invalid", "forbidden", "full"]
 
 
-class PostedItem(BaseModel):
+class PostedItem(DescribedModel):
     """What became of one item of a request."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     index: int
     """Place of the item in the request, from 0; of NDJSON the number of the line without empty lines."""
@@ -53,10 +51,8 @@ class PostedItem(BaseModel):
     there are none."""
 
 
-class PostedItems(BaseModel):
+class PostedItems(DescribedModel):
     """What became of the items of a request."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     published: int = 0
     """Items that are in Redis now."""

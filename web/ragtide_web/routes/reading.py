@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from ragtide_aggregator.estimates.choices import ESTIMATORS, chosen
 from ragtide_aggregator.estimates.estimates import check_live
@@ -15,6 +15,7 @@ from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_schemas import Alert, DeadLetter, Estimate, Headline, Workspace, utc_now
+from ragtide_schemas.descriptions import DescribedModel
 from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.times import to_utc
 
@@ -152,10 +153,8 @@ async def get_runs(shared: Shared, client: Reader) -> list[Workspace]:
     return await shared.deployment.workspaces()
 
 
-class StoredLetter(BaseModel):
+class StoredLetter(DescribedModel):
     """A dead letter with its place."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     """Id in the stream of dead letters, for `ragtide dead-letters retry`."""
