@@ -23,8 +23,7 @@ from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.application import ApplicationSettings
 from ragtide_schemas import Alert
-from ragtide_schemas.alert import AlertStatus
-from ragtide_schemas.alert_rule import Severity
+from ragtide_schemas.alert_rule import AlertStatus, Severity
 
 from .alert_reading import AlertGroupSource, AlertSource, AlertTail
 

@@ -5,23 +5,13 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from .alert_kinds import Movement, Quantity, RuleKindName
-from .alert_rule import QuantileSide, Severity
+from .alert_kinds import Movement, Quantity
+from .alert_rule import AlertKind, AlertStatus, HealthKind, QuantileSide, Severity
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
 from .html_tables import html_table
 from .metrics import MetricName
 from .printable import short_repr
 from .step_metrics import ComponentKind
-
-AlertStatus = Literal["firing", "explained", "resolved"]
-"""Status of an alert."""
-
-HealthKind = Literal["budget", "stall", "capped"]
-"""Kind of an alert without statistics."""
-
-AlertKind = Literal[RuleKindName, HealthKind]
-"""Kind of the rule of an alert, or of an alert without statistics."""
-
 
 PartOfOne = Annotated[float, Field(ge=0, le=1)]
 """A part of 1."""

@@ -22,6 +22,15 @@ Severity = Literal["page", "ticket", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("page", "ticket", "info")
 """All severities, the most urgent first."""
 
+AlertStatus = Literal["firing", "explained", "resolved"]
+"""Status of an alert."""
+
+HealthKind = Literal["budget", "stall", "capped"]
+"""Kind of an alert without statistics."""
+
+AlertKind = Literal[RuleKindName, HealthKind]
+"""Kind of the rule of an alert, or of an alert without statistics."""
+
 AgreementStatistic = Literal["rmse", "kappa"]
 """Error of the scores against gold scores, or Cohen's kappa of their verdicts: good or bad."""
 

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final, Literal, get_args
 
-from .alert import Alert, ChangeCause, HealthKind, SegmentShare, StepChange, StepName
+from .alert import Alert, ChangeCause, SegmentShare, StepChange, StepName
 from .alert_kinds import covariate_name, covariate_values, kind_of, scope_of
+from .alert_rule import HealthKind
 from .alert_words import (
     LONGEST_SENTENCE,
     cut,

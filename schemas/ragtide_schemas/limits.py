@@ -74,3 +74,6 @@ PROBABILITY_MIN: Final = 1e-9
 
 RUN_LENGTH_MAX: Final = 1e100
 """The largest `run_length` of a rule."""
+
+EVALUATORS_MAX: Final = 16
+"""Most evaluators that score one interaction."""

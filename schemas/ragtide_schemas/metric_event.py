@@ -24,16 +24,13 @@ from .base import (
 from .declared import DECLARED_MAX, Declared, MetricDeclaration
 from .interaction import COVARIATES_READER, Covariates
 from .known_labelers import authority
-from .limits import PROBABILITY_MIN
+from .limits import EVALUATORS_MAX, PROBABILITY_MIN
 from .metrics import MetricName
 
 Kind = TypeVar("Kind")
 
 NO_LABELER: Final = "none"
 """Name of the labeler of events that no evaluator scored for a whole pipeline."""
-
-EVALUATORS_MAX: Final = 16
-"""Most evaluators that score one interaction."""
 
 TICK: Final = "tick"
 """Unit, id and labeler of a tick."""

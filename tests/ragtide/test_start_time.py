@@ -1,12 +1,17 @@
-"""A help or a look imports no library that takes longer to import than the command takes."""
+"""What a help, a look, a role and an application import: no library and no module of ragtide that they do not need."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.conditions import wait_until
 
 from ragtide_runtime import __version__
@@ -123,6 +128,32 @@ with TemporaryDirectory() as folder:
     sys.argv[2] = str(Path(folder) / "rows.jsonl")
     Path(sys.argv[2]).write_text('{"question": "q", "documents": ["d"], "response": "r"}')
     run()
+"""
+
+PRODUCER = """
+import sys
+import redis.asyncio, asyncio
+from pydantic import BaseModel
+
+class Any(BaseModel):
+    pass
+
+libraries = set(sys.modules)
+from ragtide import InteractionProducer
+
+InteractionProducer("redis://127.0.0.1:1/0")
+print(*sorted(set(sys.modules) - libraries))
+"""
+
+LOADED = """
+import sys
+from ragtide.cli import run
+
+sys.argv = ["ragtide", *sys.argv[1:]]
+try:
+    run()
+finally:
+    print(*sorted(sys.modules))
 """
 
 WORKER = """
@@ -245,6 +276,111 @@ def test_the_first_call_of_a_judge_waits_for_no_statistics() -> None:
 def test_the_package_alone_imports_no_library() -> None:
     done = python("import sys, ragtide\nprint('imported:', *(set(sys.modules) & UNPARSED))")
     assert done.stdout.splitlines() == ["imported:"]
+
+
+OF_ROLES = {
+    *(
+        f"ragtide_runtime.settings.{name}"
+        for name in ("model", "alerting", "evaluators", "labelers", "notify", "serve")
+    ),
+    *(f"ragtide_schemas.{name}" for name in ("alert", "alert_rule", "criterion", "metric_event")),
+}
+"""Modules of rules, notifications, evaluators and labelers, which no application needs."""
+
+PRODUCERS_MODULES = 75
+"""Most modules of a producer beside those of redis, asyncio and a model of Pydantic."""
+
+
+@for_each("name", ["", "ragtide.toml"])
+def test_a_producer_loads_nothing_of_a_role_and_no_other_library(name: str, tmp_path: Path) -> None:
+    """With redis-py and Pydantic alone, and also if a file and variables of roles are there."""
+    file = tmp_path / "ragtide.toml"
+    file.write_text("labeler = 'judge'\n[judge]\nmodel = 'm'\n[[notify.destinations]]\nname = 'a'\n")
+    roles = {"RAGTIDE_CONFIG": str(file), "RAGTIDE_JUDGE_MODEL": "m"} if name else {}
+    done = python(PRODUCER, **{**os.environ, **roles})
+    loaded = set(done.stdout.split())
+    assert "ragtide_producers.client" in loaded, done.stderr
+    assert loaded & OF_ROLES == set()
+    assert len(loaded) <= PRODUCERS_MODULES, sorted(loaded)
+    known = {"ragtide", "ragtide_producers", "ragtide_runtime", "ragtide_schemas", "pydantic", "tomllib"}
+    assert {module.partition(".")[0] for module in loaded} <= known
+
+
+SERVERS = {"fastapi", "starlette", "uvicorn", "faststream", "jinja2", "aiohttp", "openai", "mcp", "grpc"}
+NUMBERS = {"numpy", "scipy", "ddsketch", "ragtide_aggregator.state.state"}
+LABELERS = {"ragtide_consumers.labelers.registry", "ragtide_consumers.text.answers", "sentencex"}
+
+
+def loaded_by(*words: str, **environment: str) -> set[str]:
+    done = python(LOADED, *words, **{**os.environ, **environment})
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "ragtide.cli.app" in loaded, done.stderr
+    return loaded
+
+
+@for_each(
+    "words, unused",
+    [
+        ("alerts", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
+        ("items", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
+        ("dead-letters", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
+        ("explain", SERVERS | NUMBERS | LABELERS),
+        ("estimates", SERVERS | LABELERS | {"scipy", "prometheus_client"}),
+        ("watch --once", SERVERS | LABELERS | {"scipy"}),
+        ("doctor", SERVERS | {"scipy"}),
+    ],
+)
+def test_a_reading_command_loads_what_it_reads(redis_url: str, words: str, unused: set[str]) -> None:
+    assert loaded_by(*words.split(), RAGTIDE_REDIS_URL=redis_url) & unused == set()
+
+
+@for_each("command", ["alerts", "doctor", "estimates", "items", "aggregator", "serve", "worker", "watch"])
+def test_a_wrong_setting_is_refused_before_anything_else_is_loaded(command: str) -> None:
+    loaded = loaded_by("--partitions", "0", command)
+    assert loaded & (SERVERS | NUMBERS | LABELERS | {"redis", "prometheus_client"}) == set()
+    assert len(loaded) <= REFUSED_MODULES, sorted(loaded)
+
+
+REFUSED_MODULES = 560
+"""Most modules of a command with a setting that is refused; with the rest of a command they would be 900."""
+
+
+@for_each(
+    "role, unused",
+    [
+        ("aggregator", SERVERS | LABELERS),
+        ("worker", {"scipy", "openai", "fastapi", "jinja2", "mcp", "ragtide_aggregator.state.state"}),
+        ("serve", LABELERS | {"scipy", "faststream", "openai", "mcp", "ragtide_offline.report.comparing"}),
+    ],
+)
+def test_a_role_loads_what_it_does(redis: Any, redis_url: str, role: str, unused: set[str]) -> None:
+    streams = Streams("ragtide", 0)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, "RAGTIDE_REDIS_URL": redis_url, "RAGTIDE_SERVE_PORT": port}
+    words = [role, "--processes", "1"] if role == "worker" else [role]
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOADED, *words], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    ready = {
+        "aggregator": lambda: redis.exists(streams.lease),
+        "worker": lambda: redis.exists(streams.interactions) and redis.xinfo_groups(streams.interactions),
+        "serve": lambda: answers(f"http://127.0.0.1:{port}/readyz"),
+    }[role]
+    try:
+        wait_until(ready)
+    finally:
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert set(output.splitlines()[-1].split()) & unused == set()
+
+
+def answers(address: str) -> bool:
+    try:
+        with urlopen(address) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False
 
 
 def test_a_worker_with_the_local_labeler_is_ready_without_a_model_of_languages(redis: Any, redis_url: str) -> None:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtide_runtime.settings.notify import DestinationSettings
 from ragtide_schemas import Alert
-from ragtide_schemas.alert import AlertStatus
+from ragtide_schemas.alert_rule import AlertStatus
 
 MEMBERS_MAX: Final = 50
 """Most alerts of a group; further alerts of the pipeline begin another one."""

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self, get_args
 from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
 from ragtide_schemas import AlertRule
-from ragtide_schemas.metric_event import EVALUATORS_MAX
+from ragtide_schemas.limits import EVALUATORS_MAX
 
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
-from ragtide_schemas.alert import AlertKind, AlertStatus
-from ragtide_schemas.alert_rule import Severity
+from ragtide_schemas.alert_rule import AlertKind, AlertStatus, Severity
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple, get_args
 
 from ragtide_schemas import Dropped, RagInteraction
-from ragtide_schemas.alert import AlertStatus
+from ragtide_schemas.alert_rule import AlertStatus
 from ragtide_schemas.errors import Reason
 
 from .metric import Metric
