@@ -97,7 +97,7 @@ def _json(text: str) -> object:
 
 def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
     """Return the answer in a reply, with `fault` if it has none; a missing text gives an empty answer."""
-    if isinstance(reply, list) and reply and all(isinstance(event, Mapping) for event in reply):
+    if isinstance(reply, list) and reply and all(isinstance(event, dict) for event in reply):
         reply = _join_events(reply)
     message, holders = _message_in(reply)
     finish = _finish(holders)
@@ -127,7 +127,7 @@ def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
 
 
 def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Members]]:
-    if not isinstance(reply, Mapping) or depth > _DEPTH:
+    if not isinstance(reply, dict) or depth > _DEPTH:
         return None, []
     for message, around in _messages(reply):
         return message, [around, reply]
@@ -146,7 +146,7 @@ def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
     if isinstance(items := reply.get("output"), list):  # of the Responses API
         yield {"content": items}, {}
     for name in ("message", "delta"):  # of Ollama, Bedrock, Cohere, and events of Anthropic
-        if isinstance(message := reply.get(name), Mapping):
+        if isinstance(message := reply.get(name), dict):
             yield _part(message, "message") or message, message
     content = reply.get("content")
     if (isinstance(content, list) and "role" in reply) or _is_answer(content, reply):  # of Anthropic, llama.cpp
@@ -163,7 +163,7 @@ def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
 
 def _messages_of_choice(listed: str, choice: Members) -> Iterator[tuple[Members, Members]]:
     for name in ("message", "delta", "content"):
-        if isinstance(message := choice.get(name), Mapping):
+        if isinstance(message := choice.get(name), dict):
             yield message, choice
     for holder in (choice, _part(choice, "data"), _choice(choice)[1]):
         for name in ("text", "outputText", "generated_text", "content"):
@@ -211,7 +211,7 @@ def _join_events(events: Sequence[Members]) -> Members:
         others["refusal"] += [*refusals, _text(message, "refusal") or ""]
         others["reasoning"] += [*thoughts, *(_text(message, name) or "" for name in _REASONINGS)]
         for place, call in enumerate(_items(message, "tool_calls")):
-            index = str(call.get("index", place) if isinstance(call, Mapping) else place)
+            index = str(call.get("index", place) if isinstance(call, dict) else place)
             calls.setdefault(index, []).extend(_arguments_of(_part(call, "function") or call))
         if "type" in event:
             calls.setdefault("", []).extend(_arguments_of(message))
@@ -285,7 +285,7 @@ def _content(message: Members | None) -> object:
 def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list[str]]:
     if isinstance(content, str):
         return content, [], []
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         content = [content]
     texts: list[str] = []
     refusals: list[str] = []
@@ -293,7 +293,7 @@ def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list
     for part in content[:_PARTS] if isinstance(content, list) else ():
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, Mapping):
+        elif isinstance(part, dict):
             kind = str(part.get("type", ""))[:40].lower()
             if any(word in kind for word in ("think", "reason", "thought", "redacted")) or part.get("thought") is True:
                 thoughts += _texts_in(part)
@@ -322,7 +322,7 @@ def _texts_in(part: Mapping[str, object]) -> list[str]:
             texts.append(value)
         elif isinstance(value, list):
             texts += [text for inner in value[:_PARTS] if (text := _text(inner, "text")) is not None]
-        elif isinstance(value, Mapping) and (text := _text(value, "value")) is not None:
+        elif isinstance(value, dict) and (text := _text(value, "value")) is not None:
             texts.append(text)
     return texts
 
@@ -338,25 +338,25 @@ def _arguments(message: Mapping[str, object]) -> Iterable[str]:
 
 def _arguments_of(call: object) -> Iterable[str]:
     for name in ("arguments", "input", "args", "parameters", "partial_json"):
-        value = call.get(name) if isinstance(call, Mapping) else None
+        value = call.get(name) if isinstance(call, dict) else None
         if isinstance(value, str) and value.strip():
             yield value
-        elif isinstance(value, Mapping) and value:
+        elif isinstance(value, dict) and value:
             yield as_json(value)
 
 
 def _part(value: object, name: str) -> Mapping[str, object]:
-    part = value.get(name) if isinstance(value, Mapping) else None
-    return part if isinstance(part, Mapping) else {}
+    part = value.get(name) if isinstance(value, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def _first(value: object) -> Members:
     first = value[0] if isinstance(value, list) and value else None
-    return first if isinstance(first, Mapping) else {}
+    return first if isinstance(first, dict) else {}
 
 
 def _items(value: object, name: str) -> list[Any]:
-    items = value.get(name) if isinstance(value, Mapping) else None
+    items = value.get(name) if isinstance(value, dict) else None
     return items[:_PARTS] if isinstance(items, list) else []
 
 
@@ -399,11 +399,11 @@ def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
 
 
 def _whole(value: object, name: str) -> int:
-    number = value.get(name) if isinstance(value, Mapping) else None
+    number = value.get(name) if isinstance(value, dict) else None
     # An impossible count is ignored, because it would stay in cost and spend for ever.
     return number if isinstance(number, int) and 0 < number <= REPLY_TOKENS_MAX else 0
 
 
 def _text(value: object, name: str) -> str | None:
-    text = value.get(name) if isinstance(value, Mapping) else None
+    text = value.get(name) if isinstance(value, dict) else None
     return text if isinstance(text, str) else None

@@ -61,12 +61,12 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
     errors: list[Any] = []
     for holder in [*holders, message or {}]:
         errors += [holder[name] for name in ("error", "errors") if _is_error(holder.get(name))]
-        errors += [part for part in holder.values() if isinstance(part, Mapping) and _is_bad_state(part)]
+        errors += [part for part in holder.values() if isinstance(part, dict) and _is_bad_state(part)]
         failed = holder.get("success") is False or holder.get("ok") is False
         if failed or _status_of(holder) is not None or letters_of(str(holder.get("type"))).endswith("error"):
             errors.append({name: value for name, value in holder.items() if name not in ("choices", "output")})
     if message is None and not errors:
-        named = {name.lower(): value for name, value in reply.items()} if isinstance(reply, Mapping) else {}
+        named = {name.lower(): value for name, value in reply.items()} if isinstance(reply, dict) else {}
         if words := [named[name] for name in _WORDS if _is_error(named.get(name))]:
             errors += [*words, {name: named[name] for name in _TYPES if name in named}]
         elif reply and finish != "error" and "choices" not in named:
@@ -85,7 +85,7 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
 
 
 def _is_error(value: object) -> bool:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return any(value.values()) and str(value.get("code", "")) not in ("0", "200")
     return bool(value) and str(value)[:10].lower() not in _OK
 
@@ -109,7 +109,7 @@ def _status_of(holder: Members) -> int | None:
 def _status(said: object, depth: int = 0) -> int | None:
     if isinstance(said, list):
         said = dict(enumerate(said[:20]))
-    if not isinstance(said, Mapping) or depth > _DEPTH:
+    if not isinstance(said, dict) or depth > _DEPTH:
         return None
     named = {str(name).lower(): value for name, value in [*said.items()][:_MEMBERS]}
     if (status := _status_of(named)) is not None:

@@ -180,8 +180,13 @@ def count_injections(texts: Iterable[str]) -> int:
 
 def _is_injection(lowered: str) -> bool:
     return any(
-        any(word in lowered for word in first)
-        and any(word in lowered for word in second)
-        and pattern.search(lowered) is not None
+        _has_any(lowered, first) and _has_any(lowered, second) and pattern.search(lowered) is not None
         for first, second, pattern in _ATTEMPTS
     )
+
+
+def _has_any(text: str, words: Sequence[str]) -> bool:
+    for word in words:  # noqa: SIM110 - every text of every item is read, and a generator takes three times as long
+        if word in text:
+            return True
+    return False
