@@ -3,8 +3,8 @@
 import asyncio
 import atexit
 import time
-from collections.abc import Callable, Iterable, Mapping
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 
 from .publishing.background import Background
-from .publishing.batch_publisher import BatchPublisher, feedback_batches
+from .publishing.batch_publisher import BATCH, BatchPublisher, feedback_batches
 from .publishing.outbox import ProducerCounts
 from .publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand
 from .publishing.sampling import Sampling
@@ -293,8 +293,14 @@ class InteractionProducer:
         return sent
 
     def _batch_publisher(self, interactions: Iterable[RagInteraction]) -> BatchPublisher:
-        commands = map(self._command, interactions, repeat(trace_publishing()))
-        return BatchPublisher(self._settings.layout, commands, self._settings.producer.block_s)
+        return BatchPublisher(self._settings.layout, self._commands(interactions), self._settings.producer.block_s)
+
+    def _commands(self, interactions: Iterable[RagInteraction]) -> Iterator[PublishCommand | Publication]:
+        traceparent_of, iterator = trace_publishing(), iter(interactions)
+        while some := list(islice(iterator, BATCH)):
+            with NOT_FORKING:
+                commands = [self._command(interaction, traceparent_of) for interaction in some]
+            yield from commands
 
     def _command(
         self, interaction: RagInteraction, traceparent_of: Callable[[RagInteraction], str]
@@ -302,8 +308,7 @@ class InteractionProducer:
         sampled = self._sampling.sampled(interaction)
         if sampled is None:
             return Publication(interaction.interaction_id, None, added=False, sampled_out=True)
-        with NOT_FORKING:
-            return self._route.command(sampled, traceparent_of(sampled))
+        return self._route.command(sampled, traceparent_of(sampled))
 
     def _blocking_client(self) -> Redis:
         if self._client is None:

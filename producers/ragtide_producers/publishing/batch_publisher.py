@@ -35,11 +35,13 @@ LONGEST_PAUSE_S = 0.5
 def first_batch(commands: Iterable[PublishCommand], most: int = BATCH) -> list[PublishCommand]:
     """Return the first commands that one call of a script runs: those of one partition, within the limits."""
     batch: list[PublishCommand] = []
-    size = 0
-    for command in commands:
+    size, partition = 0, -1
+    for command in islice(commands, most):
         size += len(command.payload)
-        if batch and (len(batch) == most or size > BATCH_BYTES or command.partition != batch[0].partition):
-            break
+        if command.partition != partition or size > BATCH_BYTES:
+            if batch:
+                break
+            partition = command.partition
         batch.append(command)
     return batch
 
@@ -57,21 +59,28 @@ class BatchPublisher:
 
     def __init__(self, layout: Layout, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
         self._prefix = layout.prefix
-        self._commands: dict[int, PublishCommand] = {}
         self._outcomes: list[Publication | None] = []
-        for number, command in enumerate(commands):
+        waiting: list[PublishCommand] = []
+        places: list[int] = []
+        for place, command in enumerate(commands):
             if isinstance(command, PublishCommand):
-                self._commands[number] = command
-            self._outcomes.append(None if isinstance(command, PublishCommand) else command)
-        # A stable sort: commands of one partition come together and keep their order.
-        self._waiting = deque(sorted(self._commands, key=lambda number: self._commands[number].partition))
+                waiting.append(command)
+                places.append(place)
+                self._outcomes.append(None)
+            else:
+                self._outcomes.append(command)
+        if layout.partitions > 1:
+            # A stable sort: commands of one partition come together and keep their order.
+            order = sorted(range(len(waiting)), key=lambda number: waiting[number].partition)
+            waiting, places = [waiting[number] for number in order], [places[number] for number in order]
+        self._waiting, self._places = deque(waiting), deque(places)
         self._block_s = block_s
         self._waited_s = 0.0
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=0.0)
 
     def batch(self) -> list[PublishCommand]:
         """Return the batch to send next; a single command after a full stream, to test whether there is room again."""
-        return first_batch(map(self._commands.__getitem__, self._waiting), 1 if self._backoff.failing else BATCH)
+        return first_batch(self._waiting, 1 if self._backoff.failing else BATCH)
 
     def complete(self, outcomes: Sequence[Publication | None]) -> float:
         """Take the outcomes of a batch and return the seconds to wait before the next; 0 while there is room.
@@ -79,22 +88,22 @@ class BatchPublisher:
         Raises:
             StreamFullError: there was no room for `block_s`.
         """
-        batch = [self._waiting.popleft() for _ in outcomes]
-        full = []
-        for number, outcome in zip(batch, outcomes, strict=True):
+        full: list[tuple[PublishCommand, int]] = []
+        for outcome in outcomes:
+            command, place = self._waiting.popleft(), self._places.popleft()
             if outcome is None:
-                full.append(number)
+                full.append((command, place))
             else:
-                self._outcomes[number] = outcome
-                del self._commands[number]
-        self._waiting.extendleft(reversed(full))
-        if len(full) < len(batch):
+                self._outcomes[place] = outcome
+        self._waiting.extendleft(command for command, _ in reversed(full))
+        self._places.extendleft(place for _, place in reversed(full))
+        if len(full) < len(outcomes):
             self._waited_s = 0.0
             self._backoff.succeeded()
         if not full:
             return 0.0
         if self._waited_s >= self._block_s:
-            stream = Streams(self._prefix, self._commands[full[0]].partition).interactions
+            stream = Streams(self._prefix, full[0][0].partition).interactions
             raise StreamFullError(
                 f"the stream {stream} had no room for {self._block_s:g} s; {len(self._waiting)} of "
                 f"{len(self._outcomes)} interactions are not published: start workers, raise interactions_cap, or "

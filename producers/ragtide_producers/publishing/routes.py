@@ -41,8 +41,7 @@ Item = RagInteraction | Feedback
 """Type of the items that an application submits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(NamedTuple):
     """The outcome of publishing one interaction."""
 
     interaction_id: str
@@ -180,12 +179,11 @@ class InteractionRoute:
         Raises:
             InvalidEntryError: the interaction is larger than an entry may be.
         """
-        payload = _checked(
-            payload or self.user_ids.with_pseudonym(item).encode(),
-            f"interaction {item.interaction_id}",
-            "send fewer or shorter documents",
-        )
+        if not payload:
+            payload = (item if item.user_id is None else self.user_ids.with_pseudonym(item)).encode()
         pipeline, interaction_id = item.pipeline, item.interaction_id
+        if len(payload) > ENTRY_MAX_BYTES:
+            raise _too_large(payload, f"interaction {interaction_id}", "send fewer or shorter documents")
         partition = self.layout.partition_of(pipeline, interaction_id)
         digest = identity_digest(pipeline, interaction_id)
         return PublishCommand(pipeline, interaction_id, partition, payload, digest, traceparent)
@@ -242,7 +240,9 @@ class FeedbackRoute:
             InvalidEntryError: the feedback is larger than an entry may be.
         """
         del traceparent
-        payload = _checked(item.encode(), f"feedback of interaction {item.interaction_id}", "send less metadata")
+        payload = item.encode()
+        if len(payload) > ENTRY_MAX_BYTES:
+            raise _too_large(payload, f"feedback of interaction {item.interaction_id}", "send less metadata")
         partition = self.layout.partition_of(item.pipeline, item.interaction_id)
         digest = blake2b(payload, digest_size=16).digest()
         return PublishCommand(item.pipeline, item.interaction_id, partition, payload, digest)
@@ -272,13 +272,10 @@ def _size(interaction: RagInteraction) -> int:
     return ITEM_BYTES + texts + sum(len(document.text) for document in interaction.documents)
 
 
-def _checked(payload: bytes, item: str, remedy: str) -> bytes:
-    if len(payload) > ENTRY_MAX_BYTES:
-        raise InvalidEntryError(
-            Reason.TOO_LARGE,
-            f"{item} has {len(payload)} bytes of JSON; the limit is {ENTRY_MAX_BYTES}: {remedy}",
-        )
-    return payload
+def _too_large(payload: bytes, item: str, remedy: str) -> InvalidEntryError:
+    return InvalidEntryError(
+        Reason.TOO_LARGE, f"{item} has {len(payload)} bytes of JSON; the limit is {ENTRY_MAX_BYTES}: {remedy}"
+    )
 
 
 def _reader(commands: Sequence[PublishCommand]) -> Callable[[bytes], list[Publication | None]]:
