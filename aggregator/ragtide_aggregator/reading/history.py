@@ -114,11 +114,13 @@ class HistoryReader:
         """Return the keys that have a history, of a pipeline or of all, in order."""
         if self._options is None:
             return []
-        listings = await asyncio.gather(*(self._list(streams) for streams in partitions))
-        of_pipeline = (listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in listings)
+        listings = await self._look(partitions)
+        of_pipeline = (
+            listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in listings.values()
+        )
         return sorted({key for keys in of_pipeline for key in keys}, key=lambda key: key.encode())
 
-    async def _list(self, streams: Streams, length: int | None = None) -> _SeriesListing:
+    async def _list(self, streams: Streams, length: int) -> _SeriesListing:
         """Return the keys with a history: those of all pipelines, because listing walks through the checkpoint."""
         prefix = CheckpointField.HISTORY_SERIES
         listing = await self._names.read(streams, (prefix,), length)
@@ -150,8 +152,8 @@ class HistoryReader:
         if options is None:
             return {}
         by_pipeline: dict[str, dict[str, datetime]] = {}
-        for streams in partitions:
-            keys = [key for key in (await self._list(streams)).keys if (key.segment or "").startswith(f"{name}=")]
+        for streams, listing in (await self._look(partitions)).items():
+            keys = [key for key in listing.keys if (key.segment or "").startswith(f"{name}=")]
             for start in range(0, len(keys), FIRSTS_AT_ONCE):
                 for key, first_ms in await self._firsts(streams, keys[start : start + FIRSTS_AT_ONCE], options):
                     starts, value = (
@@ -232,7 +234,8 @@ class HistoryReader:
         if options is None:
             return []
         span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max, joining=joining, whole=whole)
-        wanted_keys = {streams: await self._matching(streams, wanted) for streams in partitions}
+        listings = await self._look(partitions) if wanted else {}
+        wanted_keys = {streams: _matching(listing, wanted) for streams, listing in listings.items()}
         return await self._histories(wanted_keys, span, options, method)
 
     async def numbers(
@@ -306,7 +309,7 @@ class HistoryReader:
             listings[streams] = known
         for streams, head in heads.items():
             changed = head.changed
-            if head.revision != since[streams]:
+            if head.revision != self._revisions.get(streams):  # no other look has come as far meanwhile
                 self._numbers.drop(None if changed is None else changed.names)
                 self._revisions[streams] = head.revision
         return listings
@@ -345,15 +348,6 @@ class HistoryReader:
                 by_key.setdefault(key, []).append(panes)
         ordered = sorted(by_key.items(), key=lambda item: item[0].encode())
         return await asyncio.to_thread(histories, ordered, span, options=options, method=method)
-
-    async def _matching(self, streams: Streams, wanted: Sequence[Mapping[str, Any]]) -> list[EstimateKey]:
-        listed = await self._list(streams)
-        keys: dict[EstimateKey, None] = {}
-        for fields in wanted:
-            for key in listed.by_pipeline.get(fields["pipeline"], ()):
-                if all(getattr(key, name) == value for name, value in fields.items()):
-                    keys[key] = None
-        return list(keys)
 
     async def _read_panes(
         self, streams: Streams, keys: Sequence[Series], options: HistoryOptions, span: TimeRange
@@ -443,6 +437,15 @@ class HistoryReader:
         while self._n_closed > PANES_KEPT and len(self._closed) > 1:
             _, oldest = self._closed.popitem(last=False)
             self._n_closed -= len(oldest.panes)
+
+
+def _matching(listing: _SeriesListing, wanted: Sequence[Mapping[str, Any]]) -> list[EstimateKey]:
+    keys: dict[EstimateKey, None] = {}
+    for fields in wanted:
+        for key in listing.by_pipeline.get(fields["pipeline"], ()):
+            if all(getattr(key, name) == value for name, value in fields.items()):
+                keys[key] = None
+    return list(keys)
 
 
 def _most_panes(span: TimeRange, length_ms: int, options: HistoryOptions) -> int:

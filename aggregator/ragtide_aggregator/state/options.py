@@ -159,6 +159,7 @@ class Changes:
     closed: Sequence[ClosedPanes] = ()
     """Panes of the history that closed."""
     sizes: Sequence[int] = ()
-    """Numbers of keys, pairs, declarations, series and pipelines with clusters: new fields make one of them grow."""
+    """Numbers of keys, pairs, declarations, series, and of pipelines and keys with clusters: where a field is new that
+    stays, one of them grows."""
     without_history: int = 0
     """Number of keys that have no history because their partition has its most series."""

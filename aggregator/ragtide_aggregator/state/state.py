@@ -452,7 +452,7 @@ class AggregatorState:
         return (
             len(self._rows), len(self._pairs.keys), len(self._lookup.declarations),
             *(() if history is None else (history.values.count, history.pairs.count)),
-            *(() if clusters is None else (len(clusters.scopes),)),
+            *(() if clusters is None else (len(clusters.scopes), clusters.sums.used)),
         )  # fmt: skip
 
     @classmethod

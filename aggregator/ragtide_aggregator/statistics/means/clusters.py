@@ -123,6 +123,11 @@ class ClusterTable(RowTable, version=1, what="clusters"):
         """Return the number of values in the closed clusters of rows."""
         return np.asarray(self._counts[_N, rows])
 
+    @property
+    def used(self) -> int:
+        """Number of rows with a closed cluster."""
+        return int(np.count_nonzero(self._counts[_COUNT, : len(self)]))
+
     def count(self, row: int) -> int:
         """Return the number of clusters of a row."""
         return int(self._counts[_COUNT, row])
