@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import AlertRule
+from ragtide_schemas.alert_kinds import EARLIER, SEASONAL
 
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.drift import DetectorTable
@@ -34,7 +35,7 @@ class StoredEvidence:
     def __init__(self, rules: Sequence[AlertRule]) -> None:
         self._rules = rules
         # By name whether a rule looks for a change at once, and does not learn first.
-        self._begins: dict[str, bool] = {}
+        self._begins = {rule.name: False for rule in rules if rule.baseline in (EARLIER, SEASONAL)}
 
     def of_field(self, name: str, state: bytes) -> KeyEvidence | None:
         """Return the evidence in the field of a rule state; None while the rule looks for no change.

@@ -415,6 +415,8 @@ def judge_progress(means: Sequence[MetricMean], choice: Choice, around: "Circums
         choice: the shown one.
         around: what else is known, among it who has stopped.
     """
+    if choice.awaited is None and not around.stops:
+        return None
     by = choice.awaited or MeasuredBy.of(means[choice.place])
     stop = around.stops.get((by.key.pipeline, by.key.labeler, by.key.labeler_version))
     if choice.awaited is None and stop is None:

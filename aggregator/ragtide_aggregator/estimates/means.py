@@ -5,7 +5,6 @@ four times as many fields.
 """
 
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
@@ -92,7 +91,7 @@ def metric_mean(
         definition: of its metric; None without a definition.
         scaled: mean and interval in [0, 1].
     """
-    value_range = _range_of(key)
+    value_range = key.value_range
     mean = scaled.in_unit(*value_range)
     interval: Interval[float | None, float | None]
     if key.metric in UNBOUNDED:
@@ -110,11 +109,6 @@ def metric_mean(
         numbers.n_absent, numbers.coverage,
         standard_deviation=None if spread is None else spread * (value_range[1] - value_range[0]),
     )  # fmt: skip
-
-
-@lru_cache(maxsize=10_000)
-def _range_of(key: EstimateKey) -> tuple[float, float]:
-    return key.value_range
 
 
 def share_rows(state: AggregatorState, row: int) -> list[ShareRow]:

@@ -111,6 +111,20 @@ def scored_metric(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=4096)
+def _range_of(metric: str, measure: Measure | None) -> tuple[float, float]:
+    return (0.0, 1.0) if metric.startswith(SHARE) else range_of(scored_metric(metric), measure)
+
+
+@lru_cache(maxsize=4096)
+def _holds_counts(metric: str, measure: Measure | None) -> bool:
+    if metric.startswith(SHARE):
+        return False
+    definition = METRICS.get(scored_metric(metric))
+    kind = definition.kind if definition is not None else None
+    return (kind if measure is None else measure.kind) is Kind.DISTRIBUTIVE
+
+
 class EstimateKey(NamedTuple):
     """Scope (pipeline, run, segment value), metric, and labeler (profile, name and version).
 
@@ -169,9 +183,7 @@ class EstimateKey(NamedTuple):
     @property
     def value_range(self) -> tuple[float, float]:
         """Lowest and highest possible value: a score of the metric, or a share."""
-        if self.metric.startswith(SHARE):
-            return 0.0, 1.0
-        return range_of(scored_metric(self.metric), self.measure)
+        return _range_of(self.metric, self.measure)
 
     @property
     def better(self) -> Direction | None:
@@ -184,11 +196,7 @@ class EstimateKey(NamedTuple):
     @property
     def holds_counts(self) -> bool:
         """Whether the values are counts, or errors of counts: values of a distributive metric."""
-        if self.metric.startswith(SHARE):
-            return False
-        definition = METRICS.get(scored_metric(self.metric))
-        kind = definition.kind if definition is not None else None
-        return (kind if self.measure is None else self.measure.kind) is Kind.DISTRIBUTIVE
+        return _holds_counts(self.metric, self.measure)
 
     @property
     def count_unit(self) -> float:

@@ -200,7 +200,11 @@ def _choices(
     with_parts = {(pipeline, metric) for pipeline, segment, metric in groups if segment is not None}
     wholes: dict[tuple[str, str], WholeChoice] = {}
     for (pipeline, segment, metric), of_group in sorted(groups.items(), key=lambda item: item[0][1] is not None):
-        known = {place: in_range[mean.series] for place, mean in enumerate(of_group) if mean.series in in_range}
+        known = (
+            {place: in_range[mean.series] for place, mean in enumerate(of_group) if mean.series in in_range}
+            if in_range
+            else {}
+        )
         whole = wholes.get((pipeline, metric))
         if whole is None:
             choice = chosen_mean(of_group, known, labeler)

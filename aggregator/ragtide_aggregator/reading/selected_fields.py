@@ -150,9 +150,9 @@ class SelectedFields:
     async def _of_pipelines(
         self, streams: Streams, known: _Known, head: CheckpointHead, pipelines: Iterable[str]
     ) -> _Known | None:
-        names = known.of_pipelines(pipelines)
         if known.revision == head.revision:
             return None
+        names = known.of_pipelines(pipelines)
         if not names:
             return replace(known, revision=head.revision, changed=())
         _, values = await self._values(streams, names)
