@@ -491,7 +491,7 @@ def _firing(key: EstimateKey, around: Circumstances) -> Sequence[Alert]:
     return around.firing.get((key.pipeline, key.segment, key.metric), ())
 
 
-class Standing(NamedTuple):
+class MetricStanding(NamedTuple):
     """How a metric of a pipeline or of a segment value stands. Its headline takes longer, and only some are shown."""
 
     means: Sequence[MetricMean]
@@ -586,7 +586,9 @@ class Standing(NamedTuple):
         )
 
 
-def standing(means: Sequence[MetricMean], choice: Choice, number: HeadlineNumber, around: Circumstances) -> Standing:
+def standing(
+    means: Sequence[MetricMean], choice: Choice, number: HeadlineNumber, around: Circumstances
+) -> MetricStanding:
     """Return how a metric stands.
 
     Args:
@@ -596,7 +598,7 @@ def standing(means: Sequence[MetricMean], choice: Choice, number: HeadlineNumber
     """
     judge, watch = judge_progress(means, choice, around), watch_of(number.mean, around)
     state, needed = _state(number, around, watch, judge, firing=bool(_firing(number.mean.key, around)))
-    return Standing(means, choice, number, around, state, needed)
+    return MetricStanding(means, choice, number, around, state, needed)
 
 
 def headline(

@@ -24,7 +24,7 @@ from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 from ..checkpoint.options import level_options, reader_options
 from ..estimates.estimates import check_live, estimates, metric_means
-from ..estimates.headline import HeadlineRange, Standing, headline_range
+from ..estimates.headline import HeadlineRange, MetricStanding, headline_range
 from ..estimates.means import MetricMean
 from ..estimates.over_time import History, Joining
 from ..estimates.view import IntervalMethod
@@ -242,7 +242,7 @@ class Deployment:
         segment: str | None = None,
         segments: bool = False,
         labeler: str | None = None,
-    ) -> list[Standing]:
+    ) -> list[MetricStanding]:
         """Return how each metric of live pipelines stands, for a screen that shows the headlines of some.
 
         Arguments and errors are those of `headlines`.

@@ -22,7 +22,7 @@ from ..estimates.headline import (
     HeadlineNumber,
     HeadlineRange,
     MeasuredBy,
-    Standing,
+    MetricStanding,
     WholeChoice,
     answer_counts,
     beginning_of,
@@ -88,7 +88,7 @@ class Headlines:
         watches: Sequence[WatchedLevel],
         slopes: Mapping[tuple[str, str], SlopesByMetric],
         labeler: str | None = None,
-    ) -> list[Standing]:
+    ) -> list[MetricStanding]:
         """Return how the metrics of some means stand, ordered by pipeline, segment and metric.
 
         Args:
@@ -130,7 +130,7 @@ class Headlines:
         selected = await asyncio.to_thread(_select, means, in_range, chosen, labeler)
         shorter = await self._shorter(selected, chosen, around, counting) if chosen.shortens else {}
 
-        def compute() -> list[Standing]:
+        def compute() -> list[MetricStanding]:
             standings = [
                 standing(of_group, choice, shorter.get(place, known), around)
                 for place, (of_group, choice, known) in enumerate(selected)

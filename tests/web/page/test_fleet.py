@@ -15,7 +15,7 @@ from ragtide_aggregator.estimates.headline import (
     OVER_ALL,
     Circumstances,
     HeadlineNumber,
-    Standing,
+    MetricStanding,
     by_group,
     chosen_mean,
     firing_alerts,
@@ -34,7 +34,7 @@ NOW = START + timedelta(hours=1)
 fleet = partial(fleets.fleet, confidence=0.95)
 
 
-def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -> list[Standing]:
+def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -> list[MetricStanding]:
     """Return how the metrics stand of events over all time."""
     state = AggregatorState(reader_options(Settings()))
     for one in events:

@@ -22,7 +22,7 @@ from ..guard.proxy import prefix_of
 from ..guard.viewers import Viewer, cookie_of
 from ..look.amounts import number, seconds, usd
 from ..reading.fleet import bounds, good_position, number_key, positions
-from ..reading.item_lists import lasting
+from ..reading.item_lists import duration_text
 from .item_address import item_address, pipeline_address
 from .screen_files import Folders, template_loader
 
@@ -111,7 +111,7 @@ def environment(folders: Folders) -> Environment:
         "rule_of_beyond": rule_of_beyond,
         "in_short": in_short,
         "when": when,
-        "lasting": lasting,
+        "lasting": duration_text,
         "seconds_long": seconds_long,
         "in_bytes": in_bytes,
         "in_code": in_code,

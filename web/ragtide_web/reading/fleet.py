@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Query
 
-from ragtide_aggregator.estimates.headline import Standing
+from ragtide_aggregator.estimates.headline import MetricStanding
 from ragtide_schemas import METRICS, Alert, Direction, Headline
 from ragtide_schemas.details import FleetPipeline
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState
@@ -74,7 +74,7 @@ class Fleet:
 
 
 def fleet(
-    standings: Iterable[Standing],
+    standings: Iterable[MetricStanding],
     alerts: Iterable[Alert],
     *,
     confidence: float,
@@ -99,7 +99,7 @@ def fleet(
     for alert in alerts:
         if alert.status != "resolved":
             firing[alert.pipeline][alert.metric, alert.segment or ""] = None
-    by_pipeline: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
+    by_pipeline: defaultdict[str, dict[str, MetricStanding]] = defaultdict(dict)
     known: set[str] = set()
     for standing in standings:
         mean = standing.number.mean
@@ -131,7 +131,7 @@ def fleet(
 def _row(
     pipeline: str,
     state: HeadlineState,
-    standings: Mapping[str, Standing],
+    standings: Mapping[str, MetricStanding],
     firing: Sequence[tuple[str, str]],
     headlines: Sequence[Headline],
 ) -> FleetPipeline:
@@ -146,7 +146,7 @@ def _row(
     )
 
 
-def _state(standings: Mapping[str, Standing], columns: Sequence[str], *, fires: bool) -> HeadlineState:
+def _state(standings: Mapping[str, MetricStanding], columns: Sequence[str], *, fires: bool) -> HeadlineState:
     if fires:
         return "firing"
     shown = (standings[name] for name in columns if name in standings)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragtide_aggregator.estimates.headline import RANGES, Standing
+from ragtide_aggregator.estimates.headline import RANGES, MetricStanding
 from ragtide_aggregator.reading.deployment import Deployment
 
 KEPT_S: Final = 10.0
@@ -37,7 +37,7 @@ class _Reading:
     until: float = float("-inf")
     """When the headlines are read anew."""
     ended: float = float("-inf")
-    standings: list[Standing] = field(default_factory=list)
+    standings: list[MetricStanding] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
     """Reads the headlines anew."""
     waiting: int = 0
@@ -60,7 +60,7 @@ class ShownHeadlines:
         self._clock = clock
         self._readings: dict[tuple[str, str | None], _Reading] = {}
 
-    async def read(self, name: str, segment: str | None = None) -> list[Standing]:
+    async def read(self, name: str, segment: str | None = None) -> list[MetricStanding]:
         """Return how metrics stand: as of now where reading is fast, and otherwise none that are older than a minute.
 
         Args:

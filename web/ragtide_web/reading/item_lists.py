@@ -113,7 +113,7 @@ def _missing_item(shared: Context, interaction_id: str) -> str:
         return (
             f"no item is kept, because specimens.enabled is off: set it to keep items such as {interaction_id[:200]!r}"
         )
-    life = lasting(settings.keep_s)
+    life = duration_text(settings.keep_s)
     return (
         f"the item {interaction_id[:200]!r} is not kept: it expired after specimens.keep_s ({life}), made room for "
         "others, or was none of the worst, of the sample, or beyond a rule's line; to keep more items, raise "
@@ -121,10 +121,10 @@ def _missing_item(shared: Context, interaction_id: str) -> str:
     )
 
 
-def lasting(value_s: float) -> str:
+def duration_text(value_s: float) -> str:
     """Return a duration in its largest whole unit.
 
-    >>> lasting(0.4), lasting(59), lasting(60), lasting(7200), lasting(200_000)
+    >>> duration_text(0.4), duration_text(59), duration_text(60), duration_text(7200), duration_text(200_000)
     ('0 s', '59 s', '1 min', '2 h', '2 d')
     """
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):

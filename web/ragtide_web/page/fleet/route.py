@@ -20,7 +20,7 @@ from ...reading.context import Context, Shared
 from ...reading.dead_letters import seen_by
 from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of, worst_first
 from ...reading.headlines import CHOICES
-from ...reading.item_lists import lasting
+from ...reading.item_lists import duration_text
 from ..rendering import render
 
 ADHERENCE: Final = "trace.adherence"
@@ -108,7 +108,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         if whole
         else len(seen_by(viewer, await shared.letters.read()).letters),
         waiting=sum(backlog.waiting for backlog in backlogs) if whole else None,
-        oldest=lasting(max((backlog.oldest_s for backlog in backlogs), default=0.0)),
+        oldest=duration_text(max((backlog.oldest_s for backlog in backlogs), default=0.0)),
         judge_today=await _judge_today(shared) if whole else None,
         limit=shared.settings.judge.spend_per_day_usd,
         first=first,

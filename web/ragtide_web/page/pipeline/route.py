@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.estimates.headline import Standing
+from ragtide_aggregator.estimates.headline import MetricStanding
 from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_runtime.settings.open_sessions import waiting_sentence
@@ -88,7 +88,7 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
     span, versus, labeler = chosen
     names_of_all = [name for name in await shared.deployment.pipelines() if viewer.may_use(name)]
-    standings: Sequence[Standing] = ()
+    standings: Sequence[MetricStanding] = ()
     if pipeline in names_of_all:
         standings = await shared.deployment.standings(
             span.of_headlines, pipeline=pipeline, segments=True, labeler=labeler or None

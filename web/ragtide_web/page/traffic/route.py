@@ -18,7 +18,7 @@ from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader
 from ...reading.alerts import visible_alert
 from ...reading.context import Shared
-from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, lasting, read_list
+from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, duration_text, read_list
 from ..data_set import data_set
 from ..rendering import render
 from .screen import SHOWN, TrafficChoice, traffic
@@ -97,7 +97,7 @@ async def get_traffic(
         newest_n=settings.newest_n,
         gone=items.gone,
         most=MOST if items.most else 0,
-        keep=lasting(settings.keep_s),
+        keep=duration_text(settings.keep_s),
         unreadable=kept.unreadable.warning(),
     )
 
