@@ -287,7 +287,7 @@ OF_ROLES = {
 }
 """Modules of rules, notifications, evaluators and labelers, which no application needs."""
 
-PRODUCERS_MODULES = 75
+PRODUCERS_MODULES = 65
 """Most modules of a producer beside those of redis, asyncio and a model of Pydantic."""
 
 

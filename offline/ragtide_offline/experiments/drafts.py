@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ragtide_consumers.labelers.plugins import CUSTOM_METRICS_MAX
-from ragtide_producers.files.items import Item, digest
 from ragtide_schemas import METRICS, Direction, Kind, describe
 from ragtide_schemas.criterion import Criterion, built_in_criteria
 from ragtide_schemas.experiments import OWN, Config, ExperimentOptions, IntervalOptions, OwnMetric, Plan
@@ -21,6 +20,9 @@ from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName
 
 from .errors import ExperimentError
+
+if TYPE_CHECKING:
+    from ragtide_producers.files.items import Item
 
 _STRATEGY_KEYS: Final = {"strategy_name": "strategy", "confidence_level": "confidence", "use_fpc": "use_fpc"}
 """Names of the interval options: in RapidFire AI, and in ragtide."""
@@ -140,8 +142,8 @@ def permutation(size: int, seed: int) -> list[int]:
 
 
 def plan_of(
-    draft: Draft, items: Sequence[Item], *, labeler: str, criteria: Iterable[Criterion] = ()
-) -> tuple[Plan, list[Item]]:
+    draft: Draft, items: "Sequence[Item]", *, labeler: str, criteria: Iterable[Criterion] = ()
+) -> "tuple[Plan, list[Item]]":
     """Return a draft's plan over items, and the items in the order in which they are run.
 
     Args:
@@ -152,6 +154,8 @@ def plan_of(
     Raises:
         ExperimentError: there are no items, or a name or number is wrong.
     """
+    from ragtide_producers.files.items import digest  # noqa: PLC0415 - the page shows experiments and begins none
+
     if not items:
         raise ExperimentError(f"{draft.data} has no items: an experiment needs questions")
     order = permutation(len(items), draft.seed)

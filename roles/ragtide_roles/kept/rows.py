@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
-from ragtide_producers.files.items import fitting_metadata
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.printable import printable_json
@@ -73,6 +72,8 @@ def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
 
 
 def _row(chosen: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
+    from ragtide_producers.files.items import fitting_metadata  # noqa: PLC0415 - the page makes rows seldom
+
     interaction = chosen.specimen.interaction
     fields = interaction.model_dump(mode="json", exclude=set(LEFT_OUT), exclude_none=True)
     own = {PROVENANCE: provenance(chosen)}

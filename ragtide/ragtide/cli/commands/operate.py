@@ -80,16 +80,19 @@ def doctor(
 
     from redis.asyncio import Redis
 
-    from ragtide_aggregator.maintenance.repair import repair as repair_field
     from ragtide_roles.doctor.examination import examine, examine_role
     from ragtide_roles.doctor.finding import Finding
     from ragtide_runtime.redis.url import RedisHandle
 
     from ...bridge.service import bridge_findings
-    from ..printing.live import FINDING_COLUMNS, print_repairs
+    from ..printing.live import FINDING_COLUMNS
     from ..running.redis import with_redis
 
     if repair is not None:
+        from ragtide_aggregator.maintenance.repair import repair as repair_field
+
+        from ..printing.live import print_repairs
+
         print_repairs(with_redis(settings, lambda redis, _: repair_field(redis, settings, repair)), as_json=as_json)
         return
 
