@@ -118,7 +118,7 @@ sys.argv = ["ragtide", "score", "rows.jsonl", "--labeler", "judge", "--model", "
 from ragtide_offline.score import scored_file
 
 def first_row(*_, **__):
-    print("first row:", {"scipy", "ragtide_aggregator.state.state"} & set(sys.modules), flush=True)
+    print("first row:", {"numpy", "scipy", "ragtide_aggregator.state.state"} & set(sys.modules), flush=True)
     raise SystemExit
 
 scored_file.score_rows = first_row

@@ -21,8 +21,6 @@ from ..metrics.custom import CustomMetric
 from ..text.language_files import language_folder
 from .cascade import CascadeLabeler
 from .evaluators import EvaluatorSet, NoLabeler, ReplaceableLabeler, evaluator_of
-from .local.correction_file import load_correction
-from .local.labeler import SHIPPED_VERSION, LocalLabeler
 from .plugins import custom_labeler, custom_metrics, installed_labelers
 from .profiles import check_profiles
 from .protocol import Labeler, Labeling, close
@@ -32,6 +30,7 @@ from .suspected import SuspectedPipelines
 from .with_metrics import WithMetrics
 
 if TYPE_CHECKING:
+    from .local.labeler import LocalLabeler
     from .remote.spend import Spend
 
 LABEL_TIMEOUT_S: Final = 3600.0
@@ -207,7 +206,7 @@ class _Builder:
         telemetry: LabelerTelemetry,
         *,
         models: Labeler | None,
-        local: LocalLabeler | None,
+        local: "LocalLabeler | None",
         answers: Path | None,
         account: "Spend | None",
     ) -> None:
@@ -277,7 +276,11 @@ def _falls_back(settings: Settings) -> bool:
     return settings.labeler == "judge" and settings.judge.over_budget == "local"
 
 
-async def _local(settings: Settings) -> LocalLabeler:
+async def _local(settings: Settings) -> "LocalLabeler":
+    # They import NumPy, which a judge alone does not need.
+    from .local.correction_file import load_correction  # noqa: PLC0415
+    from .local.labeler import SHIPPED_VERSION, LocalLabeler  # noqa: PLC0415
+
     path = settings.local.model
     if path is None:
         return LocalLabeler()

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ragtide_offline.gates.conditions import Condition, asks_for_difference, parse_condition, split_name
-from ragtide_offline.gates.deciding import GateResult, decide_gate
-from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
-from ragtide_offline.gates.measurements import Measurement
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import Criterion
@@ -21,6 +18,8 @@ from . import FAIL_IF, STEP_SUMMARY, ExperimentGateOptions, GateReports
 
 if TYPE_CHECKING:
     from ragtide_offline.experiments.state import ExperimentState
+    from ragtide_offline.gates.deciding import GateResult
+    from ragtide_offline.gates.measurements import Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,17 @@ class GateOptions:
         """Whether a condition is on `n_absent` or `coverage`."""
         return any(condition.name.rpartition(".")[2] in ("n_absent", "coverage") for condition in self.conditions)
 
-    def decide(self, measurements: Sequence[Measurement], *, as_json: bool) -> GateResult:
+    def decide(self, measurements: "Sequence[Measurement]", *, as_json: bool) -> "GateResult":
         """Decide the gate, print the result (on standard error beside JSON), and write its files.
 
         Raises:
             typer.BadParameter: a condition names an unknown metric or field.
             ConfigurationError: a file cannot be written.
         """
+        # Nothing is decided before the command's work, and most commands have no gate.
+        from ragtide_offline.gates.deciding import decide_gate  # noqa: PLC0415
+        from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary  # noqa: PLC0415
+
         try:
             result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.reports.undecided)
         except ValueError as error:
@@ -87,7 +90,7 @@ class GateOptions:
             write_file(Path(step), page, STEP_SUMMARY, append=True)
         return result
 
-    def decide_experiment(self, state: "ExperimentState", *, as_json: bool) -> GateResult:
+    def decide_experiment(self, state: "ExperimentState", *, as_json: bool) -> "GateResult":
         """Decide the gate on the config of an experiment, print the result, and write its files.
 
         Raises:
@@ -147,12 +150,12 @@ def gate_of(
     return GateOptions(command, conditions, known, reports, stored)
 
 
-def with_gate(value: Mapping[str, Any], result: GateResult | None) -> dict[str, Any]:
+def with_gate(value: Mapping[str, Any], result: "GateResult | None") -> dict[str, Any]:
     """Return JSON fields with those of a gate's result, if there is one."""
     return {**value} if result is None else {**value, "gate": result.as_dict()}
 
 
-def exit_for(result: GateResult | None, *, otherwise: int = 0) -> None:
+def exit_for(result: "GateResult | None", *, otherwise: int = 0) -> None:
     """End the command with the exit code of its gate: a failure first, then `otherwise`, then undecided.
 
     Args:
