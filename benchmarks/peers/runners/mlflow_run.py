@@ -10,6 +10,7 @@ if __name__ == "__main__":
         "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db",
         "MLFLOW_GENAI_EVAL_MAX_WORKERS": str(count),
         "MLFLOW_GENAI_EVAL_SCORER_RATE_LIMIT": "0",
+        "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": str(2 * count),
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
     os.chdir(folder)
