@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ragtide_consumers.labelers.asked_criteria import asked_about, may_be_asked_of_session
-from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.conversation import sessions_of, turn_of
 from ragtide_schemas.criterion import Criterion
+
+if TYPE_CHECKING:
+    from ragtide_producers import Row
 
 
 def session_criteria(settings: Settings) -> tuple[Criterion, ...]:
@@ -74,13 +76,15 @@ class CollectedSessions:
                     yield session
 
 
-def with_sessions(rows: Iterable[Row], criteria: Sequence[Criterion], quiet_s: float) -> Iterator[Row]:
+def with_sessions(rows: "Iterable[Row]", criteria: Sequence[Criterion], quiet_s: float) -> "Iterator[Row]":
     """Yield the rows of a file, and after them a row for each session that a criterion is asked about.
 
     Args:
         criteria: those about sessions; without any the rows are yielded alone.
         quiet_s: seconds without a turn after which a session has ended.
     """
+    from ragtide_producers import Row  # noqa: PLC0415 - the page prices criteria, and reads no file
+
     collected, last = CollectedSessions(criteria, quiet_s), Row(0)
     for row in rows:
         last = row
@@ -91,7 +95,7 @@ def with_sessions(rows: Iterable[Row], criteria: Sequence[Criterion], quiet_s: f
         yield replace(last, interaction=session, problem=None, labels=(), columns={})
 
 
-def only_sessions(rows: Iterable[Row], criterion: Criterion, quiet_s: float) -> list[Row]:
+def only_sessions(rows: "Iterable[Row]", criterion: Criterion, quiet_s: float) -> "list[Row]":
     """Return a row for each session among rows, in the order of their first turns, and the rows with a problem.
 
     Args:
