@@ -28,7 +28,7 @@ NAMED: Final = "c889f32a"
 """The commit of which the aims were made."""
 LONG: Final = ("screens", "delays")
 """Parts with one round."""
-LONGEST_S: Final = 1800
+LONGEST_S: Final = 600
 
 HEAD: Final = """\
 # Light and live
