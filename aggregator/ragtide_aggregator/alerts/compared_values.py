@@ -14,7 +14,7 @@ from ..statistics.tables.batches import Floats, Rows, grouped
 from .rule_values import WAITS, Inputs, RuleValues
 
 
-class _Compared(NamedTuple):
+class _ComparedBatch(NamedTuple):
     """Values that detectors have compared, and that are not added yet; shape (n,)."""
 
     rows: Rows
@@ -24,11 +24,11 @@ class _Compared(NamedTuple):
     means: Floats
     sizes: Rows
 
-    def at_places(self, places: NDArray[np.bool_]) -> "_Compared":
-        return _Compared(self.rows[places], self.positions[places], self.means[places], self.sizes[places])
+    def at_places(self, places: NDArray[np.bool_]) -> "_ComparedBatch":
+        return _ComparedBatch(self.rows[places], self.positions[places], self.means[places], self.sizes[places])
 
-    def followed_by(self, later: "_Compared") -> "_Compared":
-        return _Compared(
+    def followed_by(self, later: "_ComparedBatch") -> "_ComparedBatch":
+        return _ComparedBatch(
             np.concatenate([self.rows, later.rows]),
             np.concatenate([self.positions, later.positions]),
             np.concatenate([self.means, later.means]),
@@ -45,7 +45,7 @@ class ComparedValues:
 
     def __init__(self) -> None:
         self.table = EarlierTable()
-        self._compared: _Compared | None = None
+        self._compared: _ComparedBatch | None = None
 
     def inputs(
         self, rows: Rows, falls: NDArray[np.bool_], batch: RuleValues, value_of: Rows, detectors: Rows
@@ -64,7 +64,7 @@ class ComparedValues:
         # Detectors of one baseline take the same values.
         _, first = np.unique(rows, return_index=True)
         once = np.isin(detectors, first)
-        self._begin(_Compared(rows[detectors], value_of, means, sizes).at_places(once))
+        self._begin(_ComparedBatch(rows[detectors], value_of, means, sizes).at_places(once))
         by_detector = grouped(detectors)
         ranked = self.table.ranked(rows, falls, by_detector, means[by_detector.order])
         ranks, limits = np.empty((2, value_of.size))
@@ -72,7 +72,7 @@ class ComparedValues:
         limits[by_detector.order] = np.where((ranked.limits <= 0) | (ranked.limits >= 1), WAITS, ranked.limits)
         return Inputs(ranks, limits, ranks - means)
 
-    def _begin(self, compared: _Compared) -> None:
+    def _begin(self, compared: _ComparedBatch) -> None:
         before = self._compared
         if before is not None:
             # Values that detectors take again are not added twice.
@@ -96,5 +96,5 @@ class ComparedValues:
             self._add(self._compared.at_places(mine & (self._compared.positions < end)))
             self._compared = self._compared.at_places(~mine)
 
-    def _add(self, compared: _Compared) -> None:
+    def _add(self, compared: _ComparedBatch) -> None:
         self.table.add(compared.rows, compared.means, compared.sizes)

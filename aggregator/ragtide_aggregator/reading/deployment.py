@@ -245,7 +245,18 @@ class Deployment:
     ) -> list[MetricStanding]:
         """Return how each metric of live pipelines stands, for a screen that shows the headlines of some.
 
-        Arguments and errors are those of `headlines`.
+        Args:
+            chosen: range, or its name, as in `headlines`.
+            pipeline: only of this pipeline; all unless given.
+            segment: segment value such as `lang=de`; None for whole pipelines.
+            segments: whether to return those of all segment values of a pipeline, too.
+            labeler: name of a labeler, for its numbers; None for the recommended number of each metric.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+            DamagedFieldError: a pane of the history cannot be read.
+            TooManySegmentsError: too many other segment values were read within the last minute.
+            ValueError: unknown range.
         """
         span = headline_range(chosen, utc_now()) if isinstance(chosen, str) else chosen
         whole = segment is None

@@ -244,7 +244,7 @@ def _compared_of(n: Rows) -> Rows:
     return n - np.minimum(n // 3, WAITING)
 
 
-class _Standing(NamedTuple):
+class _RankStanding(NamedTuple):
     """Where values stand among earlier ones that may fall; shape (n,)."""
 
     below: Bins
@@ -256,7 +256,7 @@ class _Standing(NamedTuple):
     """Number of the earlier values that are as high."""
 
 
-def _standing(counts: Bins, batch: Grouped, bins: Bins, released: Bins) -> _Standing:
+def _standing(counts: Bins, batch: Grouped, bins: Bins, released: Bins) -> _RankStanding:
     """Return where the values of a batch stand.
 
     Args:
@@ -265,7 +265,7 @@ def _standing(counts: Bins, batch: Grouped, bins: Bins, released: Bins) -> _Stan
         bins: their steps, in the batch's order.
         released: step that each adds to the earlier values of the ones after it, or none.
     """
-    standing = _Standing(*np.empty((4, bins.size), dtype=np.int64))
+    standing = _RankStanding(*np.empty((4, bins.size), dtype=np.int64))
     best = BINS - np.argmax(counts[:, ::-1] > 0, axis=1)
     for start in range(0, int(batch.counts.max(initial=0)), _AT_ONCE):
         # The streams with the most values come first.
