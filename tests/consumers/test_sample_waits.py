@@ -63,7 +63,7 @@ async def held(redis: Any) -> list[tuple[bool, int]]:
 @asynccontextmanager
 async def taking(redis: Any, labeler: Labeler, **changes: Any) -> AsyncIterator[LabelWorker]:
     """Run a worker that has two slots and takes every entry that no worker has read."""
-    options = {"max_deliveries": 1, "worker_concurrency": 2, "consumer": "me", **changes}
+    options = {"max_deliveries": 1, "worker_concurrency": 2, "consumer": "me", "worker_min_idle_s": 0.5, **changes}
     async with working(redis, labeler, **options) as worker:
         task = asyncio.create_task(worker.take(await read(redis, 1000, options["consumer"])))
         try:

@@ -59,9 +59,13 @@ MOMENTS: dict[str, Callable[[int, Path], bool]] = {
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("role", ["worker", "aggregator"])
-def test_sigterm_ends_a_first_process_at_every_moment_of_its_start(role: str, moment: str, tmp_path: Path) -> None:
+def test_sigterm_ends_a_first_process_at_every_moment_of_its_start(
+    role: str, moment: str, redis_url: str, tmp_path: Path
+) -> None:
     log = tmp_path / "role.log"
-    with first_process(f"redis://127.0.0.1:{free_port()}", log, role) as (outer, number):
+    # Numbers are imported once Redis answers.
+    url = redis_url if moment == "numbers" else f"redis://127.0.0.1:{free_port()}"
+    with first_process(url, log, role) as (outer, number):
         wait_until(lambda: MOMENTS[moment](number, log))
         os.kill(number, signal.SIGTERM)
         assert outer.wait(120) in (0, 128 + signal.SIGTERM), log.read_text()
