@@ -24,7 +24,7 @@ Revision = tuple[bytes | None, ...]
 
 
 class ChangedPipelines(NamedTuple):
-    """What some steps changed."""
+    """The pipelines that some steps of a checkpoint changed."""
 
     names: frozenset[str]
     adds: bool

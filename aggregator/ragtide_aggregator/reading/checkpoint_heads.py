@@ -24,7 +24,7 @@ class CheckpointHead(NamedTuple):
     length: int
     """Number of all fields."""
     changed: ChangedPipelines | None
-    """What changed since the given revision; None if that is not known."""
+    """The pipelines that the steps since the given revision changed; None if these steps are not known."""
 
 
 async def read_heads_of(redis: Redis, since: Mapping[Streams, Revision]) -> dict[Streams, CheckpointHead]:

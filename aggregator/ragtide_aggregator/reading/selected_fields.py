@@ -36,7 +36,7 @@ class FieldSelection:
 
 
 class ChangedFields(NamedTuple):
-    """What changed in the selected fields of a partition."""
+    """The selected fields of a partition that a reading brought."""
 
     values: Mapping[str, bytes]
     """New values by name."""
