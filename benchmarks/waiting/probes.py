@@ -75,8 +75,10 @@ def roads(interactions: int, rounds: int) -> Figures:
 
 
 def wide_events(count: int, first: int) -> list[MetricEvent]:
-    """Return metric events of one pipeline with 20 metrics each, 20 events a second up to now."""
-    now, drawn = utc_now(), np.random.default_rng(first).beta(5, 2, (count, len(NAMES))).tolist()
+    """Return metric events of one pipeline with 20 metrics each in their ranges, 20 events a second up to now."""
+    lower, upper = (np.array([getattr(METRICS[name], end) for name in NAMES]) for end in ("lower", "upper"))
+    drawn = (lower + (upper - lower) * np.random.default_rng(first).beta(5, 2, (count, len(NAMES)))).tolist()
+    now = utc_now()
     return [
         MetricEvent(
             interaction_id=f"w{number}",
