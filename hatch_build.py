@@ -4,8 +4,8 @@ With an address of the repository every relative link of the README leads to the
 pictures are those of that tag. Without one a relative link becomes its text, and pictures are left out, so that the
 page on PyPI has no link that leads nowhere.
 
-What is built from a tree holds the language model. With RAGTIDE_LANGUAGES_APART=1, as for a release, the wheel leaves
-it to the distribution of languages/pyproject.toml, and the extra `worker` requires that.
+What is built from a tree holds the data that its code reads. With RAGTIDE_DATA_APART=1, as for a release, the wheel
+leaves them to the distribution of data/pyproject.toml, and the extra `worker` requires that, in the same version.
 """
 
 import io
@@ -21,16 +21,22 @@ from typing import Any, Final
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-LANGUAGES: Final = "ragtide_consumers/text/language_arrays"
-"""Folder of the language model in the wheel."""
+PAGES: Final = "ragtide/ragtide/docs.tar.xz"
+"""The packed pages of the documentation, where the wheel has them; the build makes them."""
 
-LANGUAGES_APART: Final = "ragtide-languages==1.*"
-"""The distribution with the language model; the number changes with the form of the arrays."""
+FILES: Final = (
+    "consumers/ragtide_consumers/text/language_arrays",
+    "offline/ragtide_offline/data/demo_interactions.jsonl",
+)
+"""The other data: the language model, and the interactions of the demo."""
+
+APART: Final = "ragtide-data"
+"""The distribution with the data."""
 
 
-def languages_are_apart() -> bool:
-    """Return whether the wheel leaves the language model to its own distribution."""
-    return os.environ.get("RAGTIDE_LANGUAGES_APART") == "1"
+def data_are_apart() -> bool:
+    """Return whether the wheel leaves the data to their own distribution."""
+    return os.environ.get("RAGTIDE_DATA_APART") == "1"
 
 
 _FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -44,25 +50,27 @@ _ABSOLUTE: Final = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 
 
 class ContentsHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds to a wheel the pages of the documentation, packed, and the language model, if the wheel is to hold it."""
+    """Adds the data, and the pages of the documentation, packed, to the wheel that is to hold them."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add them; an editable installation reads those of the tree."""
-        if version == "editable":
+        own = self.metadata.name == APART
+        self._added = version != "editable" and (own or not data_are_apart())
+        if not self._added:
             return
-        root, added = Path(self.root), build_data["force_include"]
+        root = Path(__file__).parent
         self._packed = Path(tempfile.mkdtemp()) / "docs.tar.xz"
         self._packed.write_bytes(packed_pages(root / "docs"))
-        added[str(self._packed)] = "ragtide/ragtide/docs.tar.xz"  # the first folder is a source, and is left out
-        if not languages_are_apart():
-            added[str(root / "consumers" / LANGUAGES)] = LANGUAGES
+        for place, path in {PAGES: self._packed, **{name: root / name for name in FILES}}.items():
+            # The first folder of a place is a source of the wheel of ragtide, and is left out there.
+            build_data["force_include"][str(path)] = f"ragtide_data/{Path(place).name}" if own else place
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the packed pages, which are in the wheel now."""
-        del build_data, artifact_path
-        if version != "editable":
+        del version, build_data, artifact_path
+        if self._added:
             shutil.rmtree(self._packed.parent)
 
 
@@ -78,15 +86,15 @@ def packed_pages(docs: Path) -> bytes:
 
 
 class MetadataHook(MetadataHookInterface):
-    """Gives `[project]` its `urls` and its `readme`, and the extra `worker` its language model."""
+    """Gives `[project]` its `urls` and its `readme`, and the extra `worker` its data."""
 
     PLUGIN_NAME = "custom"
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Add the URLs and the README for the addresses in `[tool.ragtide]`, and the distribution of languages."""
-        if languages_are_apart():
+        """Add the URLs and the README for the addresses in `[tool.ragtide]`, and the distribution of data."""
+        if data_are_apart():
             worker = metadata["optional-dependencies"]["worker"]
-            metadata["optional-dependencies"]["worker"] = [*worker, LANGUAGES_APART]
+            metadata["optional-dependencies"]["worker"] = [*worker, f"{APART}=={metadata['version']}"]
         root = Path(self.root)
         tools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
         repository, site = (_address(tools["ragtide"], name) for name in ("repository", "site"))

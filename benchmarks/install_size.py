@@ -17,12 +17,10 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ragtide_consumers.text.language_files import INCLUDED
-
 ROOT: Final = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 
-from hatch_build import packed_pages  # noqa: E402 - of this tree, and in no package
+from hatch_build import FILES, packed_pages  # noqa: E402 - of this tree, and in no package
 
 PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT: Final = PYPROJECT["project"]
@@ -73,15 +71,16 @@ def size_of(one: Distribution) -> int:
 
 
 def own_size() -> int:
-    """Return the bytes of ragtide itself as published: without the language model, and with the packed pages."""
+    """Return the bytes of ragtide itself as published: without its data."""
     packages = (path for source in SOURCES for path in (ROOT / source).glob("ragtide*/**/*"))
-    files = sum(path.stat().st_size for path in packages if path.is_file() and path.suffix != ".pyc")
-    return files - languages_size() + len(packed_pages(ROOT / "docs"))
+    apart = {file for name in FILES for file in (ROOT / name, *(ROOT / name).glob("*"))}
+    return sum(path.stat().st_size for path in {*packages} - apart if path.is_file() and path.suffix != ".pyc")
 
 
-def languages_size() -> int:
-    """Return the bytes of `ragtide-languages`, which the extra `worker` brings."""
-    return sum(path.stat().st_size for path in INCLUDED.iterdir())
+def data_size() -> int:
+    """Return the bytes of `ragtide-data`, which the extra `worker` brings."""
+    files = (file for name in FILES for file in (ROOT / name, *(ROOT / name).glob("*")))
+    return sum(file.stat().st_size for file in files if file.is_file()) + len(packed_pages(ROOT / "docs"))
 
 
 def has_labelers(extras: str) -> bool:
@@ -103,8 +102,8 @@ def main() -> None:
     print("Written by `make install-size` (`benchmarks/install_size.py`): files without bytecode, on this machine.")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     print(
-        f"Python {version}, {sys.platform}. ragtide itself has {own / MB:.1f} MB, and the language model of "
-        f"the labelers (ragtide-languages) {languages_size() / MB:.1f} MB.\n"
+        f"Python {version}, {sys.platform}. ragtide itself has {own / MB:.1f} MB, and its data "
+        f"(ragtide-data: the language model, the demo, the pages) {data_size() / MB:.1f} MB.\n"
     )
     print("| installation | MB | distributions | the largest |\n|---|---|---|---|")
     shown = ["", *(extra for extra in EXTRAS if extra not in NOT_SHOWN), "service,embedded"]
@@ -117,7 +116,7 @@ def main() -> None:
             continue
         sizes = sizes_of(found)
         largest = ", ".join(f"{package} {size / MB:.0f}" for package, size in list(sizes.items())[:3])
-        ours = own + (languages_size() if has_labelers(extras) else 0)
+        ours = own + (data_size() if has_labelers(extras) else 0)
         print(f"| `{name}` | {(sum(sizes.values()) + ours) / MB:.0f} | {len(sizes)} | {largest} |")
     print("\n## The largest distributions of `ragtide[service,embedded]`\n\n| distribution | MB |\n|---|---|")
     for package, size in list(sizes.items())[:LARGEST]:

@@ -107,20 +107,20 @@ def test_an_address_that_is_none_is_refused_with_its_name(tmp_path: Path) -> Non
         built(tmp_path, repository="example.org/r")
 
 
-def test_a_wheel_without_the_language_model_requires_it_where_labelers_are(
+def test_a_wheel_without_its_data_requires_them_in_its_version_where_commands_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("RAGTIDE_LANGUAGES_APART", raising=False)
+    monkeypatch.delenv("RAGTIDE_DATA_APART", raising=False)
     assert built(tmp_path, repository="").optional_dependencies["worker"] == sorted(EXTRAS["worker"])
-    monkeypatch.setenv("RAGTIDE_LANGUAGES_APART", "1")
+    monkeypatch.setenv("RAGTIDE_DATA_APART", "1")
     metadata = built(tmp_path, repository="")
-    (languages,) = set(metadata.optional_dependencies["worker"]) - set(EXTRAS["worker"])
-    apart = tomllib.loads((ROOT / "languages" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    requirement = Requirement(languages)
-    assert requirement.name == apart["name"]
-    assert requirement.specifier.contains(apart["version"])
-    assert languages in metadata.optional_dependencies["service"]
-    assert not [line for line in metadata.dependencies if "languages" in line]
+    (data,) = set(metadata.optional_dependencies["worker"]) - set(EXTRAS["worker"])
+    apart = ProjectMetadata(str(ROOT / "data"), PluginManager())
+    requirement = Requirement(data)
+    assert requirement.name == apart.core.name
+    assert str(requirement.specifier) == f"=={apart.version}" == f"=={__version__}"
+    assert data in metadata.optional_dependencies["service"]
+    assert not [line for line in metadata.dependencies if "ragtide" in line]
 
 
 def test_the_packed_pages_are_those_of_the_tree_and_have_the_same_bytes_at_each_build(tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 Not a test module: it needs a package index for the dependencies and takes longer than the tests should.
 
-The published wheel leaves the language model of the labelers to the wheel of ragtide-languages; the sdist holds it.
+The published wheel leaves its data to the wheel of ragtide-data; the sdist holds them.
 
 1. The wheel from the sdist holds the same files as a wheel from the tree, each package says that it is typed, and a
    producer downloads at most 3 MB.
 2. A core install, from the sdist, prints its version, runs the Python of the README against a real Redis, imports
    neither NumPy nor FastStream nor Typer, and says which extra the command line needs.
 3. An install with `service` and `embedded` finds the server of its wheel, runs the demo to its alert, scores a file,
-   and shows the pages of the documentation. Without ragtide-languages it names what to install.
+   and shows the pages of the documentation. Without ragtide-data it names what to install.
 4. An install with `all` imports every module of ragtide, and every package that an extra brings.
 
 With a folder as its argument it leaves the sdist and the wheels there: `make release`.
@@ -74,12 +74,12 @@ def run(*command: str | Path, redis_url: str | None = None, **options: Any) -> s
     return done
 
 
-APART = {"RAGTIDE_LANGUAGES_APART": "1"}
-"""The variable of hatch_build.py with which a wheel leaves the language model to its own distribution."""
+APART = {"RAGTIDE_DATA_APART": "1"}
+"""The variable of hatch_build.py with which a wheel leaves its data to their own distribution."""
 
 
 def build(folder: Path) -> Path:
-    """Build the sdist, and from it the wheel, and the wheel of ragtide-languages; return the path of the wheel."""
+    """Build the sdist, and from it the wheel, and the wheel of ragtide-data; return the path of the wheel."""
     python, uv = sys.executable, Path(sys.executable).with_name("uv")
     run(python, "-m", "build", "--installer", "uv", "--sdist", "--outdir", folder, ROOT)
     (sdist,) = folder.glob("ragtide-*.tar.gz")
@@ -96,7 +96,7 @@ def build(folder: Path) -> Path:
         sdist,
         environ=APART,
     )
-    run(python, "-m", "build", "--installer", "uv", "--wheel", "--outdir", folder, ROOT / "languages")
+    run(python, "-m", "build", "--installer", "uv", "--wheel", "--outdir", folder, ROOT / "data")
     (wheel,) = folder.glob("ragtide-*.whl")
     return wheel
 
@@ -170,14 +170,15 @@ def check_core(core: Path, full: Path, work: Path) -> None:
     assert len(refused.stderr.splitlines()) == 1, refused
 
 
-def check_languages(full: Path, rows: Path) -> None:
-    """Check that scoring without the language model names what to install; it is not there any more then."""
+def check_data(full: Path, rows: Path) -> None:
+    """Check that each command without its data names what to install; they are not there any more then."""
     uv = Path(sys.executable).with_name("uv")
-    run(uv, "pip", "uninstall", "--quiet", "--python", full / "python", "ragtide-languages")
-    refused = subprocess.run([full / "ragtide", "score", rows], text=True, capture_output=True, check=False)
-    assert refused.returncode == 1, refused
-    assert "pip install 'ragtide[worker]'" in refused.stderr, refused
-    assert len(refused.stderr.splitlines()) == 1, refused
+    run(uv, "pip", "uninstall", "--quiet", "--python", full / "python", "ragtide-data")
+    for command in (["score", rows], ["docs"], ["demo"]):
+        refused = subprocess.run([full / "ragtide", *command], text=True, capture_output=True, check=False)
+        assert refused.returncode == 1, refused
+        assert "pip install 'ragtide[worker]'" in refused.stderr, refused
+        assert len(refused.stderr.splitlines()) == 1, refused
 
 
 def check_full(full: Path, work: Path) -> str:
@@ -195,7 +196,7 @@ def check_full(full: Path, work: Path) -> str:
     assert supported[0] > supported[1], supported
     run(full / "python", "-c", FULL_CHECK, cwd=work)
     check_docs(full, work)
-    check_languages(full, rows)
+    check_data(full, rows)
     return f"ragtide demo: {first[0]} ragtide demo --fast: {fast['first_alert_s']:.1f} s."
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 import numpy as np
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from ragtide_consumers.text.language_files import INCLUDED as FOLDER
+from ragtide_consumers.text import ARRAYS as FOLDER
 from ragtide_consumers.text.language_model import LONGEST, endings
 
 

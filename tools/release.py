@@ -1,6 +1,6 @@
 """Make what a release publishes: `make release TAG=v0.1.0`.
 
-In the folder: `packages` with the sdist, the wheel and that of ragtide-languages, `notes.md` from CHANGELOG.md, and
+In the folder: `packages` with the sdist, the wheel and that of ragtide-data, `notes.md` from CHANGELOG.md, and
 `sbom.cdx.json`, a bill of materials (CycloneDX) of the wheel with the extras `service` and `embedded`.
 """
 

@@ -163,7 +163,7 @@ def wheel(tree: Path) -> Figures:
     """Return the megabytes of the wheel of a tree, as it is published."""
     with tempfile.TemporaryDirectory() as name:
         build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", name]
-        published = {**os.environ, "RAGTIDE_LANGUAGES_APART": "1"}
+        published = {**os.environ, "RAGTIDE_DATA_APART": "1"}
         subprocess.run(build, check=True, capture_output=True, cwd=tree, env=published)
         return {"wheel_mb": sum(file.stat().st_size for file in Path(name).glob("*.whl")) / 1e6}
 

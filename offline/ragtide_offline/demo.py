@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers import InteractionProducer
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import aggregate, work
+from ragtide_runtime.bundled_data import bundled
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import Streams
@@ -86,7 +86,7 @@ def demo_settings(redis_url: str, data_dir: Path) -> Settings:
 
 def demo_interactions() -> list[RagInteraction]:
     """Return the bundled interactions; `data/ATTRIBUTION.md` names their sources."""
-    text = files("ragtide_offline").joinpath("data", "demo_interactions.jsonl").read_text(encoding="utf-8")
+    text = bundled(Path(__file__).with_name("data") / "demo_interactions.jsonl").read_text(encoding="utf-8")
     return [RagInteraction.model_validate_json(line) for line in text.splitlines() if line]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.bundled_data import bundled
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.user_code import error_text, never_waits, run_at_once, run_limited
 from ragtide_runtime.redis.keys import workspace_of
@@ -18,7 +19,7 @@ from ragtide_schemas.known_labelers import KNOWN
 from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric
-from ..text.language_files import language_folder
+from ..text import ARRAYS
 from .cascade import CascadeLabeler
 from .evaluators import EvaluatorSet, NoLabeler, ReplaceableLabeler, evaluator_of
 from .plugins import custom_labeler, custom_metrics, installed_labelers
@@ -104,7 +105,7 @@ async def labeler_of(
         ConfigurationError: no labeler has that name, a setting that it needs is missing, or the language model is not
             installed.
     """
-    language_folder()
+    bundled(ARRAYS)
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
     if settings.evaluators:

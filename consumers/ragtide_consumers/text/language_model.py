@@ -18,7 +18,9 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from .language_files import language_folder
+from ragtide_runtime.bundled_data import bundled
+
+from . import ARRAYS
 
 LONGEST: Final = 6
 """Bytes of the longest sequence."""
@@ -145,4 +147,4 @@ def shipped_model() -> LanguageModel:
     Raises:
         ConfigurationError: it is not installed.
     """
-    return LanguageModel.read(language_folder())
+    return LanguageModel.read(bundled(ARRAYS))

@@ -19,6 +19,7 @@ from rich.text import Text
 from ragtide_consumers.labelers.plugins import custom_metrics
 from ragtide_consumers.labelers.published import criteria_metrics, labelers_of
 from ragtide_consumers.metrics.optional import optional_metrics
+from ragtide_runtime.bundled_data import bundled
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
 from ragtide_schemas.measured_slopes import SLOPES
@@ -54,7 +55,8 @@ _TITLE: Final = re.compile(r"^# (.*)$", re.MULTILINE)
 @cache
 def folder() -> Path:
     """Return the folder of the pages: of the installed package, unpacked until this process ends, or of the tree."""
-    return unpacked(_PACKED) if _PACKED.is_file() else _OF_THE_TREE
+    of_the_tree = (_OF_THE_TREE.parent / "hatch_build.py").is_file()
+    return _OF_THE_TREE if of_the_tree else unpacked(bundled(_PACKED))
 
 
 def unpacked(packed: Path) -> Path:

@@ -1,0 +1,1 @@
+"""The data of ragtide, as files of this folder. Nothing in it runs."""

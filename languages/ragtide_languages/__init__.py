@@ -1,1 +1,0 @@
-"""The arrays of ragtide's language model, as files of this folder. Nothing in it runs."""
