@@ -1,5 +1,8 @@
 """History: the moments of chosen keys in panes of event time, handed out when they close. No clock, no I/O.
 
+A series begins with the first value or pair of its key, so that a metric without any has none. Absences before that are
+counted in the numbers of all time only: the coverage of a range is without them.
+
 A fine pane closes when the newest interaction of its pipeline is `lateness_ms` beyond its end; later values are in no
 pane, as in windows. The closed pane is handed out once, as a record, and added to its coarse pane. That pane
 closes likewise.

@@ -13,7 +13,9 @@ MIN_EFFECT: Final = 0.02
 """Largest change of a mean that does not matter to a rule unless it states one, as a part of the range."""
 
 GROWTH_MAX: Final = 0.55
-"""The most that one value adds to the logarithm of the evidence, where values hardly spread: ranks say no more."""
+"""The most that one value adds to the logarithm of the evidence. Where values hardly spread, all ranks after a fall are
+the lowest: a bet against a mean rank of m gains log(1 / (1 - m)) with each, log(2) = 0.69 for m = 1/2, and 0.51 for the
+least m, 0.4 (`ranks.MOST_MOVED`). It follows from the ranks, so it is no setting."""
 
 HEAD_START: Final = 1.5
 """Part of the logarithm of the run length that evidence has in the middle, from bets that began before the fall."""
