@@ -1,6 +1,6 @@
 """All estimates of a state: means, errors against gold scores, prediction-powered means. No clock, no I/O."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import ceil, isnan
 from typing import Final
 
@@ -22,7 +22,7 @@ from .choices import PREDICTION_POWERED
 from .gold_errors import errors_of
 from .means import MetricMean, absences, mean, metric_mean, share_rows, usage
 from .record import record
-from .view import IntervalMethod, ScaledMean, View, read_view, windows_of
+from .view import IntervalMethod, MeasuredView, ScaledMean, View, read_view, windows_of
 
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 """Interval strategies; intervals of `auto` and `running` stay valid however often a reader looks at them."""
@@ -84,7 +84,7 @@ def estimates(
     whole = View(state, ongoing=ongoing)
     wanted = [(whole, rows), *(windows_of(state, rows) if windows else ())]
     result = [estimate for view, members in wanted for estimate in _view_estimates(view, members, method)]
-    result += [estimate for row in rows for estimate in _estimates_by_pairs(state, row, method)]
+    result += [estimate for _, of_row in _estimates_by_pairs(state, rows, method) for estimate in of_row]
     return sorted(
         result,
         key=lambda e: (
@@ -125,15 +125,16 @@ def metric_means(
             metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
-    means += [mean for row in rows for mean in _powered_means(state, row, method)]
+    by_pairs = _estimates_by_pairs(state, rows, method)
+    means += [mean for row, estimated in by_pairs for mean in _powered_means(keys[row], estimated)]
     return sorted(means, key=lambda mean: (mean.key.pipeline, mean.key.metric, mean.key.labeler, not mean.is_powered))
 
 
-def _powered_means(state: AggregatorState, row: int, method: IntervalMethod) -> list[MetricMean]:
-    estimated = [estimate for estimate in _estimates_by_pairs(state, row, method) if estimate.labeler != GOLD_LABELER]
+def _powered_means(proxy: EstimateKey, of_row: Sequence[Estimate]) -> list[MetricMean]:
+    estimated = [estimate for estimate in of_row if estimate.labeler != GOLD_LABELER]
     needed = {EstimateKey.of(e): _judged_needed(e) for e in estimated if e.estimator == "weighted"}
     return [
-        MetricMean.of(estimate, state.keys[row], needed[EstimateKey.of(estimate)])
+        MetricMean.of(estimate, proxy, needed[EstimateKey.of(estimate)])
         for estimate in estimated
         if estimate.estimator == PREDICTION_POWERED
     ]
@@ -171,22 +172,31 @@ def _known(number: Floats) -> float | None:
     return None if isnan(number[0]) else float(number[0])
 
 
-def _estimates_by_pairs(state: AggregatorState, row: int, method: IntervalMethod) -> list[Estimate]:
-    places = state.pairs.of(row)
-    if not places:
-        return []
-    measured = read_view(View(state), [row], IntervalMethod("asymptotic", method.confidence))
+def _estimates_by_pairs(
+    state: AggregatorState, rows: Sequence[int], method: IntervalMethod
+) -> Iterator[tuple[int, list[Estimate]]]:
+    """Yield each of the rows that is the proxy of pairs, with the estimates by these pairs; all are read together."""
+    proxies = [row for row in rows if state.pairs.of(row)]
+    if proxies:
+        measured = read_view(View(state), proxies, IntervalMethod("asymptotic", method.confidence))
+        for row in proxies:
+            yield row, _of_proxy(measured, row)
+
+
+def _of_proxy(measured: MeasuredView, row: int) -> list[Estimate]:
+    state, confidence = measured.view.state, measured.method.confidence
+    numbers = measured.numbers.of(row)
+    moments = measured.numbers.moments.at(np.array([measured.numbers.places[row]]))
+    everything = Everything(moments, np.array([numbers.n_absent], dtype=np.float64))
     result = []
-    for place in places:
+    for place in state.pairs.of(row):
         key = state.pairs.keys[place].reference
         lowest, highest = key.value_range
         definition = state.definition(key)
-        numbers = measured.numbers.of(row)
-        everything = Everything(measured.numbers.moments, np.array([numbers.n_absent], dtype=np.float64))
         # Proxy scores that were kept with different probabilities are not a plain sample: their part of the variance is
         # unknown, so the prediction-powered mean is withheld.
         for powered in (False,) if numbers.mixed else (False, True):
-            pairs = state.pairs.read(place, everything, confidence=method.confidence, powered=powered)
+            pairs = state.pairs.read(place, everything, confidence=confidence, powered=powered)
             clusters = float(pairs.n_clusters[0])
             estimate = _known(pairs.estimate)
             mean = ScaledMean(estimate, float(pairs.lower[0]), float(pairs.upper[0])).in_unit(lowest, highest)

@@ -47,6 +47,14 @@ class Moments:
         """Sample variance (n - 1), in [0, 1/2]; nan below two values."""
         return np.where(self.n > 1, self.m2 / np.maximum(self.n - 1, 1), np.nan)
 
+    def at(self, places: Rows) -> "Moments":
+        """Return the moments at places; without weighted means, of which `mean` and `m2` have those of mixed keys."""
+        return Moments(
+            self.n[places], self.mean[places], self.m2[places], self.v[places], self.recent[places],
+            self.minimum[places], self.maximum[places],
+            clusters=None if self.clusters is None else self.clusters.at(places),
+        )  # fmt: skip
+
 
 def with_weights(moments: Moments, sampled: SampledSums | None) -> Moments:
     """Return moments with weighted means, of which those of keys with different probabilities replace plain means.
