@@ -14,7 +14,7 @@ from ragtide import Estimate
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.service.estimates_stream import KEYS_AT_ONCE, EstimatesStream
+from ragtide_aggregator.service.estimates_stream import COMMITS, KEYS_AT_LEAST, KEYS_AT_MOST, EstimatesStream
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
@@ -73,19 +73,41 @@ def test_whole_pipelines_of_all_time_are_published_and_nothing_else() -> None:
 
 
 def test_many_keys_are_published_over_several_commits() -> None:
-    state = AggregatorState(state_options(SETTINGS))
-    for number in range(KEYS_AT_ONCE // 3):
-        state.apply(event(number, SCORES, pipeline=f"p{number}"))
+    """A commit waits for few keys, and the keys of a pipeline, which may be a family, have one commit."""
+    state = state_of(KEYS_AT_LEAST)
     stream = EstimatesStream(10.0, 0.0)
     stream.changed(state.keys)
     shares = []
     while stream.is_due(10.0):
         stream.changed(state.keys[:1])  # due already: no second entry
         shares.append(taken(stream, state))
-    assert len(shares) == 2
+    keys = [key for key in state.keys if key.segment is None]
+    assert len(shares) >= len(keys) / KEYS_AT_LEAST
     entries = Counter((one.pipeline, one.metric) for share in shares for one in share)
     assert set(entries) == {(estimate.pipeline, estimate.metric) for estimate in estimates(state)}
     assert set(entries.values()) == {1}
+    assert sum(len({one.pipeline for one in share}) for share in shares) == KEYS_AT_LEAST
+
+
+def test_very_many_keys_are_spread_over_the_commits_of_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[int] = []
+
+    def counted(state: AggregatorState, *, keys: list[EstimateKey], **_: Any) -> list[Estimate]:
+        shares.append(len(keys))
+        return []
+
+    monkeypatch.setattr("ragtide_aggregator.service.estimates_stream.estimates", counted)
+    state = state_of(1)
+    for count, last, most in (
+        (2000, False, 2000 // COMMITS),
+        (2000, True, KEYS_AT_MOST),
+        (20_000, False, KEYS_AT_MOST),
+    ):
+        stream = EstimatesStream(10.0, 0.0, [state.keys[0]._replace(pipeline=f"p{number}") for number in range(count)])
+        shares.clear()
+        while stream.is_due(10.0, last=last):
+            stream.take(state, confidence=0.95)
+        assert (sum(shares), max(shares)) == (count, most)
 
 
 def test_the_checkpoint_is_told_once_that_estimates_are_owed() -> None:

@@ -1,7 +1,7 @@
 """The estimates and firing alerts that an aggregator has in /metrics: those of the last commit, while it owns them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ from ragtide_aggregator.checkpoint.commit import Committer
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.quality import PAUSES, PartitionQuality, QualityExport
+from ragtide_aggregator.service.quality import KEYS_A_TURN, PAUSES, PartitionQuality, QualityExport
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
@@ -45,6 +45,13 @@ def state_of(**segments: str) -> AggregatorState:
 
 def export(**options: Any) -> QualityExport:
     return QualityExport(3, PrometheusSettings(**options), confidence=0.95, now_s=0.0)
+
+
+def computed(exported: QualityExport, state: AggregatorState, firing: Iterable[Alert]) -> PartitionQuality:
+    """Return the samples after the last turn."""
+    while (quality := exported.compute(state, firing)) is None:
+        pass
+    return quality
 
 
 def scraped(quality: PartitionQuality, certain: Callable[[], bool] = lambda: True) -> Found:
@@ -72,7 +79,7 @@ def named(found: Found, name: str) -> list[dict[str, str]]:
 
 def test_the_series_are_the_estimates_of_the_state() -> None:
     state = state_of(lang="de", user="u1")
-    found = scraped(export(segments=("lang",)).compute(state, ()))
+    found = scraped(computed(export(segments=("lang",)), state, ()))
     expected: Found = {}
     for estimate in estimates(state):
         if estimate.segment == "user=u1":
@@ -96,14 +103,14 @@ def test_the_series_are_the_estimates_of_the_state() -> None:
 
 def test_windows_are_those_that_the_settings_name() -> None:
     for windows in (("all",), ("1m",), ("1m", "all")):
-        found = scraped(export(windows=windows).compute(state_of(), ()))
+        found = scraped(computed(export(windows=windows), state_of(), ()))
         assert {one["window"] for one in named(found, "ragtide_estimate")} == set(windows)
 
 
 def test_an_unknown_estimate_has_no_series_and_an_n_of_0() -> None:
     state = AggregatorState(StateOptions())
     state.apply(event(1, {}, absent={"trace.adherence": "judge_unusable"}))
-    found = scraped(export().compute(state, ()))
+    found = scraped(computed(export(), state, ()))
     numbers = {name: value for (name, labels), value in found.items() if ("metric", "trace.adherence") in labels}
     assert numbers.pop("ragtide_estimate_newest_timestamp_seconds") == event(1, {}).occurred_at.timestamp()
     assert numbers == {"ragtide_estimate_n": 0}
@@ -113,7 +120,7 @@ def test_runs_have_no_series() -> None:
     state = AggregatorState(StateOptions())
     for one in adherence([0.5], run="nightly"):
         state.apply(one)
-    assert named(scraped(export().compute(state, ())), "ragtide_estimate_n") == []
+    assert named(scraped(computed(export(), state, ())), "ragtide_estimate_n") == []
 
 
 def test_whole_pipelines_come_first_and_what_a_cap_leaves_out_is_counted() -> None:
@@ -122,7 +129,7 @@ def test_whole_pipelines_come_first_and_what_a_cap_leaves_out_is_counted() -> No
         for one in adherence([0.5], first=number, pipeline=f"p{number}", segments={"lang": "de"}):
             state.apply(one)
     wholes = [estimate for estimate in estimates(state) if estimate.segment is None]
-    found = scraped(export(segments=("lang",), cap=len(wholes) + 1).compute(state, ()))
+    found = scraped(computed(export(segments=("lang",), cap=len(wholes) + 1), state, ()))
     shown = named(found, "ragtide_estimate")
     assert [one for one in shown if "segment" in one and one["pipeline"] != "p0"] == []
     assert len(shown) == len(wholes) + 1
@@ -147,7 +154,7 @@ def test_firing_alerts_have_a_series_of_1_and_the_most_urgent_stay_below_the_cap
         alert(rule="ticket", alert_id="b"),
         alert(rule="offline", severity="page", run="nightly"),
     ]
-    quality = export(cap=3).compute(AggregatorState(StateOptions()), alerts)
+    quality = computed(export(cap=3), AggregatorState(StateOptions()), alerts)
     found = scraped(quality)
     shown = named(found, "ragtide_alert_firing")
     assert {one["rule"]: one["severity"] for one in shown} == {"whole": "page", "page": "page", "ticket": "ticket"}
@@ -160,7 +167,7 @@ def test_firing_alerts_have_a_series_of_1_and_the_most_urgent_stay_below_the_cap
 @given(st.text(min_size=1, max_size=8), st.text(min_size=1, max_size=8))
 def test_names_of_any_characters_make_labels_that_can_be_read_again(pipeline: str, segment: str) -> None:
     one = alert().model_copy(update={"pipeline": pipeline, "segment": f"lang={segment}"})
-    quality = export().compute(AggregatorState(StateOptions()), [one])
+    quality = computed(export(), AggregatorState(StateOptions()), [one])
     registry, collector = CollectorRegistry(), QualityCollector()
     registry.register(collector)
     collector.publish(3, quality, lambda: True)
@@ -185,7 +192,7 @@ def test_a_key_whose_estimates_fail_is_logged_once_and_the_others_have_series(mo
     exported = export()
     for expected in ({"p1"}, set[str]()):
         with capture_logs() as logs:
-            found = scraped(exported.compute(state, ()))
+            found = scraped(computed(exported, state, ()))
         assert {one["pipeline"] for one in named(found, "ragtide_estimate")} == {"p0", "p2"}
         assert {EstimateKey.decode(line["key"]).pipeline for line in logs} == expected
 
@@ -193,15 +200,46 @@ def test_a_key_whose_estimates_fail_is_logged_once_and_the_others_have_series(mo
 def test_samples_are_computed_after_a_commit_at_intervals_that_grow_with_their_cost() -> None:
     exported = export(interval_s=10.0)
     assert exported.is_due(0.0)
-    exported.computed(0.0, took_s=0.1)
+    state = AggregatorState(StateOptions())
+    computed(exported, state, ())
+    exported.turned(0.0, took_s=0.1)
     assert not exported.is_due(1_000.0)
     exported.changed()
     assert not exported.is_due(9.9)
     assert exported.is_due(10.0)
-    exported.computed(10.0, took_s=3.0)
+    computed(exported, state, ())
+    exported.turned(10.0, took_s=3.0)
     exported.changed()
     assert not exported.is_due(10.0 + 3 * PAUSES - 0.1)
     assert exported.is_due(10.0 + 3 * PAUSES)
+
+
+def test_many_keys_have_turns_between_which_events_and_commits_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn has few keys, and each keeps its scope together, so its family and its labelers are seen as a whole."""
+    state = AggregatorState(StateOptions())
+    for number in range(30):
+        state.apply(event(number, {"trace.adherence": 0.5, "trace.utilization": 0.2}, pipeline=f"p{number}"))
+    turns: list[list[EstimateKey]] = []
+
+    def counting(state: AggregatorState, *, keys: Any, **options: Any) -> Any:
+        turns.append(list(keys))
+        return estimates(state, keys=keys, **options)
+
+    monkeypatch.setattr("ragtide_aggregator.service.quality.estimates", counting)
+    exported = export(interval_s=10.0)
+    assert exported.compute(state, ()) is None
+    exported.turned(1.0, took_s=1.0)
+    exported.changed()
+    assert exported.is_due(1.0)
+    state.apply(event(99, {"trace.adherence": 0.5}, pipeline="new"))
+    found = scraped(computed(exported, state, ()))
+    exported.turned(2.0, took_s=1.0)
+    assert {one["pipeline"] for one in named(found, "ragtide_estimate")} == {f"p{number}" for number in range(30)}
+    assert len(turns) > 1
+    assert all(len(keys) <= KEYS_A_TURN for keys in turns)
+    assert sum(len({key.pipeline for key in keys}) for keys in turns) == 30
+    assert not exported.is_due(2.0 + 2 * PAUSES - 0.1), "the pause is measured by all turns"
+    assert exported.is_due(2.0 + 2 * PAUSES), "the new pipeline has its turn next time"
 
 
 SCRAPED = changed(

@@ -2,12 +2,12 @@
 
 The stream is for clients that want to be notified of changes; every command of ragtide reads the checkpoint instead.
 The stream has only the keys of whole pipelines, over all time. A key that changed is owed an entry. At the end of the
-interval all owed keys become due, and the next commits publish them. The checkpoint stores that estimates are owed, but
-not their keys, so the next owner owes all keys.
+interval all owed keys become due. The next commits publish them, a part each, because a commit waits for them. The
+checkpoint stores that estimates are owed, but not their keys, so the next owner owes all keys.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from math import ceil
 from typing import Final
 
 import structlog
@@ -17,9 +17,14 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ..estimates.estimates import estimates
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
+from .key_turns import KeyTurns
 
-KEYS_AT_ONCE: Final = 500
-"""Most keys that one commit publishes, so that many pipelines do not delay it."""
+COMMITS: Final = 20
+"""Commits over which the keys of an interval are spread."""
+KEYS_AT_LEAST: Final = 50
+"""Keys that one commit publishes if there are fewer than `COMMITS` times as many."""
+KEYS_AT_MOST: Final = 500
+"""Keys that one commit publishes if there are very many."""
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -37,7 +42,8 @@ class EstimatesStream:
         self._interval_s = interval_s
         self._ends_s = now_s + interval_s
         self._owed: dict[EstimateKey, None] = {}
-        self._due: dict[EstimateKey, None] = {}
+        self._due = KeyTurns()
+        self._at_once = KEYS_AT_LEAST
         self.changed(owed)
         self._stored = bool(self._owed)
 
@@ -54,16 +60,17 @@ class EstimatesStream:
             last: whether the owner is about to end, so that all owed keys are due.
         """
         if now_s >= self._ends_s or last:
-            self._due |= self._owed
+            self._due.add(self._owed)
             self._owed = {}
             self._ends_s = now_s + self._interval_s
-        return bool(self._due)
+            # The last commits of an owner have nothing that waits for them.
+            share = KEYS_AT_MOST if last else ceil(len(self._due) / COMMITS)
+            self._at_once = min(max(share, KEYS_AT_LEAST), KEYS_AT_MOST)
+        return len(self._due) > 0
 
     def take(self, state: AggregatorState, *, confidence: float) -> list[bytes]:
         """Return the entries of the next commit; a key whose estimates fail is logged and left out."""
-        keys = list(islice(self._due, KEYS_AT_ONCE))
-        for key in keys:
-            del self._due[key]
+        keys = self._due.take(self._at_once)
         try:
             return _encoded(state, keys, confidence)
         except Exception:  # noqa: BLE001 - the failing key is found and logged below

@@ -1,9 +1,11 @@
 """The estimates and firing alerts of one partition for Prometheus, computed from its committed state. No clock.
 
 Computing all estimates at every commit would take most of its time, so they are computed at intervals, and only after a
-commit. An interval is at least 20 times as long as the computation.
+commit. An interval is at least 20 times as long as the computation. Events and commits wait for a computation, so it
+has turns of a few keys, with events and commits in between: each scope is shown as one of the last commits left it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
@@ -24,9 +26,13 @@ from ..estimates.estimates import estimates
 from ..events.keys import HIDDEN, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.tables.names import ALL_TIME
+from .key_turns import KeyTurns
 
 PAUSES: Final = 20
 """Least ratio of the interval to the duration of a computation: it takes at most 5% of the time."""
+
+KEYS_A_TURN: Final = 50
+"""Keys of one turn; more if a scope has more."""
 
 Samples = Sequence[tuple[tuple[str, ...], float]]
 """Values of a Prometheus metric, each with the values of its labels."""
@@ -39,7 +45,7 @@ log = structlog.get_logger("ragtide.aggregator")
 
 @dataclass(frozen=True, slots=True)
 class PartitionQuality:
-    """The samples of a partition after one commit, by Prometheus metric."""
+    """The samples of a partition, by Prometheus metric."""
 
     samples: Mapping[Metric, Samples]
 
@@ -64,44 +70,64 @@ class QualityExport:
         self._whole: list[EstimateKey] = []
         self._values: list[EstimateKey] = []
         self._failing: set[EstimateKey] = set()
+        self._waiting = KeyTurns()
+        self._known: defaultdict[Metric, list[tuple[tuple[str, ...], float]]] = defaultdict(list)
+        self._left_out = 0
+        self._took_s = 0.0
+        self.has_begun = False
+        """Whether some keys have had their turn, and others wait for theirs."""
 
     def changed(self) -> None:
         """Take note of a commit."""
         self._changed = True
 
     def is_due(self, now_s: float) -> bool:
-        """Return whether samples are to be computed."""
-        return self._changed and now_s >= self._due_s
+        """Return whether it is time for a turn."""
+        return self.has_begun or (self._changed and now_s >= self._due_s)
 
-    def computed(self, now_s: float, took_s: float) -> None:
-        """Take note of the end of a computation and its duration."""
-        self._changed = False
-        self._due_s = now_s + max(self._settings.interval_s, PAUSES * took_s)
+    def turned(self, now_s: float, took_s: float) -> None:
+        """Take note of the end of a turn and its duration."""
+        self._took_s += took_s
+        if not self.has_begun:
+            self._due_s = now_s + max(self._settings.interval_s, PAUSES * self._took_s)
+            self._took_s = 0.0
 
-    def compute(self, state: AggregatorState, firing: Iterable[Alert]) -> PartitionQuality:
-        """Return the samples of a state without uncommitted changes.
+    def compute(self, state: AggregatorState, firing: Iterable[Alert]) -> PartitionQuality | None:
+        """Compute a turn, and return the samples after the last; None if other keys wait for theirs.
 
         Args:
+            state: without uncommitted changes.
             firing: every alert that fires.
         """
+        if not self.has_begun:
+            self._begin(state)
+        self._add(state, self._waiting.take(KEYS_A_TURN))
+        self.has_begun = len(self._waiting) > 0
+        return None if self.has_begun else self._samples(firing)
+
+    def _begin(self, state: AggregatorState) -> None:
         self._scan(state.keys)
-        keys, alerts = [*self._whole, *self._values], sorted(firing, key=_urgency)
+        keys = [*self._whole, *self._values]
+        self._waiting.add(keys[: self._settings.cap])
+        self._left_out = max(len(keys) - self._settings.cap, 0)
+        self._known.clear()
+        self._changed = False
+
+    def _samples(self, firing: Iterable[Alert]) -> PartitionQuality:
         live: dict[tuple[str, ...], float] = {}
-        for alert in alerts:
+        for alert in sorted(firing, key=_urgency):
             if alert.run is None:
                 scope = alert.pipeline, alert.segment, alert.metric, alert.metric_version
                 labeler = alert.profile, alert.labeler, alert.labeler_version
                 names = alert.rule, alert.kind, alert.severity, *scope, *labeler
                 live[(self._partition, *(printable(name or "") for name in names))] = 1.0
         exported = list(live.items())[: self._settings.cap]
-        left_out = {"estimates": len(keys) - self._settings.cap, "alerts": len(live) - self._settings.cap}
+        left_out = {"estimates": self._left_out, "alerts": len(live) - len(exported)}
         samples: dict[Metric, Samples] = {
             quality_metrics.ALERT_FIRING: exported,
-            quality_metrics.LEFT_OUT: [
-                ((self._partition, what), float(max(count, 0))) for what, count in left_out.items()
-            ],
+            quality_metrics.LEFT_OUT: [((self._partition, what), float(count)) for what, count in left_out.items()],
         }
-        return PartitionQuality(samples | self._estimates(state, keys[: self._settings.cap]))
+        return PartitionQuality({**samples, **self._known})
 
     def _scan(self, keys: Sequence[EstimateKey]) -> None:
         for key in keys[self._scanned :]:
@@ -113,23 +139,24 @@ class QualityExport:
                 self._values.append(key)
         self._scanned = len(keys)
 
-    def _estimates(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> dict[Metric, Samples]:
+    def _add(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> None:
+        """Add the samples of some keys, all of whole scopes."""
         newest: dict[tuple[str, ...], Estimate] = {}
         for estimate in self._recommended_estimates(self._computed(state, keys)):
             labels = _estimate_labels(self._partition, estimate)
             # Declarations of a metric that differ only in range have the same labels: the newest counts.
             if labels not in newest or _newest_s(newest[labels]) <= _newest_s(estimate):
                 newest[labels] = estimate
-        known = {labels: estimate for labels, estimate in newest.items() if estimate.estimate is not None}
-        return {
-            quality_metrics.ESTIMATE: _present((labels, estimate.estimate) for labels, estimate in known.items()),
-            quality_metrics.ESTIMATE_LOWER: _present((labels, estimate.lower) for labels, estimate in known.items()),
-            quality_metrics.ESTIMATE_UPPER: _present((labels, estimate.upper) for labels, estimate in known.items()),
-            quality_metrics.ESTIMATE_N: [(labels, float(estimate.n)) for labels, estimate in newest.items()],
-            quality_metrics.ESTIMATE_NEWEST: [
-                (labels, newest_s) for labels, estimate in newest.items() if (newest_s := _newest_s(estimate)) > 0
-            ],
-        }
+        for labels, estimate in newest.items():
+            values = {quality_metrics.ESTIMATE_N: float(estimate.n)}
+            if (newest_s := _newest_s(estimate)) > 0:
+                values[quality_metrics.ESTIMATE_NEWEST] = newest_s
+            if estimate.estimate is not None:
+                ends = {quality_metrics.ESTIMATE_LOWER: estimate.lower, quality_metrics.ESTIMATE_UPPER: estimate.upper}
+                values[quality_metrics.ESTIMATE] = estimate.estimate
+                values |= {metric: end for metric, end in ends.items() if end is not None}
+            for metric, value in values.items():
+                self._known[metric].append((labels, value))
 
     def _computed(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> list[Estimate]:
         windows = self._settings.windows is None or self._settings.windows != (ALL_TIME,)
@@ -156,10 +183,6 @@ class QualityExport:
         for window in self._settings.windows or dict.fromkeys(estimate.window for estimate in computed):
             for labeling in (False, True):
                 yield from chosen(computed, window=window, estimator=RECOMMENDED, labeling=labeling)
-
-
-def _present(samples: Iterable[tuple[tuple[str, ...], float | None]]) -> Samples:
-    return [(labels, value) for labels, value in samples if value is not None]
 
 
 def _newest_s(estimate: Estimate) -> float:

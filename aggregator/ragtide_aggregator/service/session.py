@@ -241,7 +241,7 @@ class PartitionSession:
                 await asyncio.sleep(timing.gather_s(monotonic(), behind=behind))
             behind = False
             if not stop.is_set():
-                wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else settings.lease_s / 4
+                wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else self._longest_wait_s
                 part = self._halving.part
                 behind = await applier.take(min(wait_s, LONGEST_WAIT_S))
                 if part is not None and not self._dirty:
@@ -260,6 +260,11 @@ class PartitionSession:
                 return
             if not self._dirty:
                 await self._publish_quality()
+
+    @property
+    def _longest_wait_s(self) -> float:
+        """Seconds that a read may wait while nothing is to be committed."""
+        return 0.0 if self._quality is not None and self._quality.has_begun else self.settings.lease_s / 4
 
     @property
     def _dirty(self) -> bool:
@@ -323,12 +328,13 @@ class PartitionSession:
 
         spend = self._spend.alerts
 
-        def compute() -> PartitionQuality:
+        def compute() -> PartitionQuality | None:
             return quality.compute(state, [*state.firing(), *spend])
 
         samples = await self._writer.compute(compute)
-        self._telemetry.quality.publish(self._streams.partition, samples, lambda: self._ownership.certain)
-        quality.computed(monotonic(), monotonic() - started)
+        if samples is not None:
+            self._telemetry.quality.publish(self._streams.partition, samples, lambda: self._ownership.certain)
+        quality.turned(monotonic(), monotonic() - started)
 
     async def _ends(self) -> Positions:
         at, streams = self._applier.positions, self._streams
