@@ -450,7 +450,7 @@ def main() -> None:
         python=platform.python_version(),
         cores=os.cpu_count(),
         load=f"{loads[0]:.1f} before the runs, and {min(loads):.1f} to {max(loads):.1f} when a run began",
-        caution=": other programs ran as well, so wall times and runs that did not finish say little" * (loads[0] > 1),
+        caution=CAUTION if loads[0] > 1 else "",
         rounds=options.rounds,
         latency_ms=1000 * LATENCY_S,
         at_once=AT_ONCE,
@@ -468,20 +468,19 @@ def _lines(lines: Sequence[str] | Iterator[str]) -> str:
     return "\n".join(lines)
 
 
+CAUTION = ", because other programs ran as well: compare neither wall times nor runs that did not finish"
 PAGE = """# Beside other tools
 
-Written by `make peers` (`benchmarks/beside_peers.py`) on {date}, commit {commit}, Python {python}, {cores} cores, on
-which the endpoint runs, too.
-The load of the machine was {load}{caution}.
+Written by `make peers` (`benchmarks/beside_peers.py`) on {date}, commit {commit}, Python {python}. The {cores}
+cores of the machine run the endpoint, too. Its load was {load}{caution}.
 
 Every tool gets the same items of the demo (a question, two documents on average, a response) and the same endpoint,
 which answers a call after {latency_ms:.0f} ms and works on {at_once} calls at once. Each tool's own setting for items
-at once is {at_once}. **The tools compute different quantities**, so calls and tokens are prices of different goods; the
-processor time is what a tool itself costs. The endpoint's answers are made up and short, and follow the schema of each
-request. Every run begins with an empty folder, home and cache, with the start of the process and its imports. The tools
-take turns; figures are medians of {rounds} runs. A row that measured nothing says why. A token here is a word or a
-punctuation mark.
-Versions are in `benchmarks/peers/requirements`, commands in `benchmarks/peers/runners`.
+at once is {at_once}. **The tools compute different quantities**, so their calls and tokens buy different answers. The
+processor time is that of the tool alone. The endpoint's answers are made up and short, and follow the schema of each
+request. A run begins with an empty folder, home and cache, and includes the start of the process and its imports.
+The tools take turns; figures are medians of {rounds} runs. A row without figures says why. A token here is a word or a
+punctuation mark. Versions are in `benchmarks/peers/requirements`, commands in `benchmarks/peers/runners`.
 
 | tool | computes |
 |---|---|

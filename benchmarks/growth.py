@@ -41,7 +41,7 @@ class Size:
     keys: int
     looks: dict[str, Look]
     filled_mib: float
-    """Memory of the aggregator that has seen every key come."""
+    """Memory of the aggregator after the first event of every key."""
     restart_s: float
     restart_cpu_s: float
     restarted_mib: float
@@ -74,7 +74,7 @@ def measured(keys: int) -> Size:
 
 
 COLUMNS = (
-    "keys", f"{FLEET}, s", "again, s", "page /, s", "page again, s", "ragtide estimates --pipeline, s",
+    "keys", f"{FLEET}, s", "fleet again, s", "page /, s", "page again, s", "ragtide estimates --pipeline, s",
     "restart of the aggregator, s",
 )  # fmt: skip
 NAMES = ("fleet", "fleet again", "page", "page again", "estimates")
@@ -87,10 +87,8 @@ def axes(sizes: Sequence[Size]) -> list[Axis]:
     processor: Rows = [(size.keys, *(size.looks[name].all_s for name in NAMES), size.restart_cpu_s) for size in sizes]
     memory: Rows = [(size.keys, size.filled_mib, size.restarted_mib, size.checkpoint_mib) for size in sizes]
     waits = "Seconds until the answer, or from the start of the process to its first commit."
-    works = (
-        "Seconds of the process and of Redis, of a restart without Redis. Other work on the machine changes it little."
-    )
-    holds = "Resident memory of the aggregator when it has seen every key come, and after a restart."
+    works = "Seconds of the process and of Redis together; of a restart, without Redis."
+    holds = "Resident memory of the aggregator after the first event of every key, and after a restart."
     return [
         Axis("waiting", "Waiting", COLUMNS, waiting, 6, waits),
         Axis("processor", "Processor time", COLUMNS, processor, 6, works),
@@ -103,8 +101,8 @@ PAGE = """\
 
 Written by `make growth` (`benchmarks/growth.py`) on {date}, commit {commit}: {machine}, Python {python}; the load of
 the machine was {load}. One partition with one aggregator and one `ragtide serve`; a pipeline has {keys} keys and one
-metric event, so the pipelines grow with the keys. The page and the list of the fleet show 21 pipelines; each is asked
-first of a service that has just started.
+metric event, so the pipelines grow with the keys. The page and the list of the fleet show 21 pipelines; a
+service that has just started is asked for each of them twice.
 
 ![Waiting, processor time and memory by the number of keys, with logarithmic scales]({picture})
 """

@@ -33,9 +33,9 @@ LONGEST_S: Final = 600
 HEAD: Final = """\
 # Light and live
 
-Written by `make light{arguments}` (`benchmarks/light.py`) on {date}, commit {now}{before}, Python {python}, {cores}
-cores, on which everything runs: Redis, every role and the readers. The load of the machine was {load}. Seconds and
-microseconds are those of this machine; the ratios are within one run. {met} of {known} aims are met.
+Written by `make light{arguments}` (`benchmarks/light.py`) on {date}: commit {now}{before}, Python {python}, {cores}
+cores for Redis, every role and the readers together. The load of the machine was {load}. Both sides of a ratio were
+measured in one run, so compare ratios rather than seconds. {met} of {known} aims are met.
 """
 
 
@@ -105,13 +105,14 @@ def main() -> None:
             arguments=f' ARGS="{given}"' if given else "",
             date=time.strftime("%Y-%m-%d"),
             now=trees[-1].commit,
-            before=f", before: {trees[0].commit}" if earlier else "",
+            before=f" beside {trees[0].commit} (before)" if earlier else "",
             python=platform.python_version(),
             cores=os.cpu_count(),
             load=f"{begun} before and {load()} at the end",
             met=met,
             known=known,
-        )
+        ),
+        end="",
     )
     print("\n".join(sections(earlier[0] if earlier else [], after)))
 

@@ -67,7 +67,7 @@ def page(
 
 
 def section(axis: Axis) -> Iterator[str]:
-    """Yield the lines of the section of an axis."""
+    """Yield the lines of the section of an axis; the last row of its table has the ratios last / first."""
     yield f"\n## {axis.title}\n"
     if axis.note:
         yield f"{axis.note}\n"
@@ -76,12 +76,10 @@ def section(axis: Axis) -> Iterator[str]:
     for row in axis.rows:
         yield "| " + " | ".join(number(value) for value in row) + " |"
     low, high = axis.rows[0], axis.rows[-1]
-    grown = [
-        f"{axis.columns[column]}: {high[column] / low[column]:,.2g} times"
-        for column in range(1, len(axis.columns))
-        if axis.columns[column] != "documents" and low[column] > 0
-    ]
-    yield f"\nFrom the first row to the last: {'; '.join(grown)}."
+    grown = ["**last / first**"]
+    for name, first, last in zip(axis.columns[1:], low[1:], high[1:], strict=True):
+        grown.append("" if name == "documents" or first <= 0 else f"{last / first:,.2g}")
+    yield f"| {' | '.join(grown)} |"
 
 
 def _unit_costs(costs: UnitCosts, errors: Mapping[str, float]) -> Iterator[str]:

@@ -30,6 +30,6 @@ def test_each_axis_has_a_value_for_each_column_and_a_row_for_each_size(growth: A
 
 def test_the_page_says_how_much_each_cost_grew(growth: Any) -> None:
     lines = "\n".join(growth.page([size_of(growth, 1000), size_of(growth, 50_000)], "0.1"))
-    assert "page /, s: 50 times" in lines
-    assert "aggregator, MiB: 1 times" in lines
+    assert "| **last / first** | 50 | 50 | 50 | 50 | 50 | 1 |" in lines
+    assert "| **last / first** | 1 | 1 | 1 |" in lines
     assert "| 50,000 | 50 | 50 |" in lines
