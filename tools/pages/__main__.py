@@ -68,6 +68,9 @@ def page_of_text(name: str) -> str:
     return with_parts((Path(__file__).parent / name).read_text(encoding="utf-8"), placed(name))
 
 
+_TEXTS: Final = ("settings.md", "constructions.md", "prometheus-metrics.md")
+"""Pages whose text is beside this module."""
+
 _WRITERS: Final = {
     "metric-registry.md": metrics_page,
     "interaction.md": interaction_page,
@@ -79,7 +82,7 @@ _WRITERS: Final = {
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     **{placed(name): partial(linked, page, placed(name)) for name, page in _WRITERS.items()},
-    **{placed(name): partial(page_of_text, name) for name in ("settings.md", "constructions.md")},
+    **{placed(name): partial(page_of_text, name) for name in _TEXTS},
     **INDEX_PAGES,
     "asyncapi.yaml": asyncapi_text,
     "openapi.json": openapi_text,
