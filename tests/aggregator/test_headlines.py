@@ -15,7 +15,6 @@ from ragtide_aggregator.estimates.headline import (
     Choice,
     Circumstances,
     HeadlineNumber,
-    HeadlineRange,
     MeasuredBy,
     WholeChoice,
     by_group,
@@ -23,9 +22,9 @@ from ragtide_aggregator.estimates.headline import (
     chosen_part,
     firing_alerts,
     headline,
-    headline_range,
 )
 from ragtide_aggregator.estimates.means import MetricMean
+from ragtide_aggregator.estimates.ranges import HeadlineRange, headline_range
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.versions import last_deploy
 from ragtide_aggregator.state.level_rows import WatchedLevel

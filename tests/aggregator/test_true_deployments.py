@@ -20,7 +20,7 @@ from tests.web.page.test_alert import drift
 from ragtide import Deployment, Estimate
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.choices import chosen
-from ragtide_aggregator.estimates.headline import HeadlineRange
+from ragtide_aggregator.estimates.ranges import HeadlineRange
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings

@@ -11,7 +11,8 @@ from tools.pages.commands import COMMAND_PAGES
 
 from ragtide.cli.app import COMMANDS, cli
 from ragtide_aggregator.estimates.choices import ESTIMATORS, RECOMMENDED
-from ragtide_aggregator.estimates.estimates import LIVE, STRATEGIES
+from ragtide_aggregator.estimates.estimates import STRATEGIES
+from ragtide_aggregator.estimates.live import LIVE
 from ragtide_aggregator.statistics.tables.names import ALL_TIME
 from ragtide_offline.report.experiment import ITEMS
 from ragtide_offline.report.mlflow_export import EXPERIMENT

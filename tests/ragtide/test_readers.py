@@ -21,7 +21,6 @@ from tests.web.page.test_item import keep, specimen
 
 from ragtide.cli.printing import SafeConsole
 from ragtide.cli.running.watching import LiveWatch, Screen
-from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
@@ -203,7 +202,7 @@ async def test_watch_survives_a_restart_of_redis(tmp_path: Path) -> None:
     with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
         async with connect_async(server.url) as client:
             drawn = StringIO()
-            screen = Screen(Deployment(client, load_settings(redis_url=server.url)))
+            screen = Screen(client, load_settings(redis_url=server.url))
             console = SafeConsole(file=drawn, width=200, force_terminal=True)
             watching = asyncio.create_task(LiveWatch(console, screen, segments=False).run(0.05))
 

@@ -325,12 +325,15 @@ def loaded_by(*words: str, **environment: str) -> set[str]:
         ("items", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
         ("dead-letters", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
         ("explain", SERVERS | NUMBERS | LABELERS),
-        ("estimates", SERVERS | LABELERS | {"scipy", "prometheus_client"}),
-        ("watch --once", SERVERS | LABELERS | {"scipy"}),
+        ("estimates", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
+        ("estimates --json", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
+        ("estimates --last 7d", SERVERS | NUMBERS | LABELERS | {"prometheus_client"}),
+        ("watch --once", SERVERS | NUMBERS | LABELERS),
         ("doctor", SERVERS | {"scipy"}),
     ],
 )
 def test_a_reading_command_loads_what_it_reads(redis_url: str, words: str, unused: set[str]) -> None:
+    """Of an empty deployment."""
     assert loaded_by(*words.split(), RAGTIDE_REDIS_URL=redis_url) & unused == set()
 
 

@@ -31,9 +31,9 @@ from ragtide_aggregator.estimates.headline import (
     Choice,
     Circumstances,
     HeadlineNumber,
-    HeadlineRange,
     headline,
 )
+from ragtide_aggregator.estimates.ranges import HeadlineRange
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.events.keys import UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -14,10 +14,10 @@ from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.intervals.asymptotic import values_needed
 from ..statistics.intervals.pair_estimates import LEAST_CLUSTERS
-from ..statistics.means.strategies import AUTO, OF_MOMENTS
-from ..statistics.means.strategies import STRATEGIES as ALL
+from ..statistics.means.strategies import OF_MOMENTS
 from ..statistics.pairs.prediction_powered import Everything
 from ..statistics.tables.batches import Floats
+from ..statistics.tables.names import AUTO
 from .choices import PREDICTION_POWERED
 from .gold_errors import errors_of
 from .means import MetricMean, absences, mean, metric_mean, share_rows, usage
@@ -29,27 +29,6 @@ STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 
 ORDERED: Final = (AUTO, "running")
 """Strategies whose intervals depend on the order of the values."""
-
-LIVE: Final = (AUTO, "running", "asymptotic")
-"""Strategies of live estimates: valid at every look, `asymptotic` once there are enough values."""
-
-
-def check_live(strategy: str) -> None:
-    """Check that live estimates have a strategy.
-
-    Raises:
-        ValueError: the strategy is one for offline evals, or unknown.
-
-    >>> check_live("running")
-    """
-    if strategy in LIVE:
-        return
-    if strategy in ALL:
-        raise ValueError(
-            f"strategy {strategy!r} is for offline evals: live estimates are looked at again and again, so use "
-            f"{', '.join(LIVE[:-1])} or {LIVE[-1]}"
-        )
-    raise ValueError(unknown("strategy", strategy, LIVE))
 
 
 def estimates(

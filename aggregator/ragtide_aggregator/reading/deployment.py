@@ -23,16 +23,18 @@ from ragtide_schemas import Alert, Estimate, Headline, Workspace, to_millisecond
 from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 from ..checkpoint.options import level_options, reader_options
-from ..estimates.estimates import check_live, estimates, metric_means
-from ..estimates.headline import HeadlineRange, MetricStanding, headline_range
+from ..estimates.estimates import estimates, metric_means
+from ..estimates.headline import MetricStanding
+from ..estimates.live import check_live
 from ..estimates.means import MetricMean
 from ..estimates.over_time import History, Joining
+from ..estimates.ranges import HeadlineRange, headline_range
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
 from ..state.level_rows import WatchedLevel
 from ..state.options import StateOptions
 from ..state.state import AggregatorState
-from ..statistics.means.strategies import AUTO
+from ..statistics.tables.names import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
 from .field_names import FieldNames

@@ -20,7 +20,6 @@ from ..estimates.headline import (
     Choice,
     Circumstances,
     HeadlineNumber,
-    HeadlineRange,
     MeasuredBy,
     MetricStanding,
     WholeChoice,
@@ -36,10 +35,11 @@ from ..estimates.headline import (
     standing,
 )
 from ..estimates.means import MetricMean
+from ..estimates.ranges import HeadlineRange
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
 from ..state.level_rows import WatchedLevel
-from ..statistics.means.strategies import AUTO
+from ..statistics.tables.names import AUTO
 from .history import HistoryReader
 from .judge_stops import JudgeStops
 from .suspicions import Suspicion

@@ -15,7 +15,7 @@ from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 from ..estimates.headline import SILENT, JudgeStop, MeasuredBy, by_group
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
-from ..statistics.means.strategies import AUTO
+from ..statistics.tables.names import AUTO
 from .history import HistoryReader
 
 LOOKED_AT: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=6), timedelta(days=1))

@@ -18,7 +18,7 @@ from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..state.options import NO_WINDOWS, StateOptions
 from ..state.state import AggregatorState
-from ..statistics.means.strategies import AUTO
+from ..statistics.tables.names import AUTO
 from .field_names import FieldNames, Listing
 from .selected_fields import FieldSelection
 from .states import PartitionStates

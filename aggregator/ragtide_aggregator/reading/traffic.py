@@ -9,7 +9,7 @@ from ragtide_schemas.metric_definitions import PER_ANSWER, SENTINEL_PIPELINE
 
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
-from ..statistics.means.strategies import AUTO
+from ..statistics.tables.names import AUTO
 from .history import HistoryReader
 
 HOUR: Final = timedelta(hours=1)

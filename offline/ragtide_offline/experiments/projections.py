@@ -13,7 +13,8 @@ import numpy as np
 
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.means.strategies import AUTO, RunningIntervals, moments_interval, resolved
+from ragtide_aggregator.statistics.means.strategies import RunningIntervals, moments_interval, resolved
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_schemas import Kind, MetricDefinition
 from ragtide_schemas.experiments import Evidence, IntervalOptions
 

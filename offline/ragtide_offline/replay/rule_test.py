@@ -11,7 +11,7 @@ from ragtide_aggregator.checkpoint.loading import Checkpoint, checkpoint_of_fiel
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.options import StateOptions
-from ragtide_aggregator.statistics.means.strategies import AUTO
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.keys import CheckpointField, Streams

@@ -13,7 +13,8 @@ from ragtide_aggregator.statistics.comparisons.comparing import difference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.clustered_interval import clusters_used
 from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.means.strategies import AUTO, resolved
+from ragtide_aggregator.statistics.means.strategies import resolved
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_schemas import Direction, Workspace
 from ragtide_schemas.experiments import OWN
 

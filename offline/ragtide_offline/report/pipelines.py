@@ -13,8 +13,8 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.comparing import difference
 from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_aggregator.statistics.means.moments import Moments
-from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
-from ragtide_aggregator.statistics.tables.names import ALL_TIME
+from ragtide_aggregator.statistics.means.strategies import moments_interval, resolved
+from ragtide_aggregator.statistics.tables.names import ALL_TIME, AUTO
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Direction, Workspace

@@ -11,7 +11,7 @@ from ragtide_aggregator.estimates.choices import RECOMMENDED, chosen
 from ragtide_aggregator.estimates.estimates import STRATEGIES
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.diagnoses import diagnoses
-from ragtide_aggregator.statistics.means.strategies import AUTO
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.protocol import Labeler, criteria_of
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows

@@ -15,7 +15,8 @@ from ragtide_aggregator.statistics.intervals.asymptotic import (
     enough_to_count,
 )
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
+from ragtide_aggregator.statistics.means.strategies import moments_interval, resolved
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_schemas import Direction, Kind, MetricDeclaration
 
 COUNT = "sentences.fully_supported"

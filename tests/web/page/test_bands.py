@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.estimates.headline import RANGES
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
+from ragtide_aggregator.estimates.ranges import RANGES
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Headline, Move

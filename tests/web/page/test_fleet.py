@@ -24,7 +24,7 @@ from ragtide_aggregator.estimates.headline import (
 )
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.means.strategies import AUTO
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_web.reading import fleet as fleets

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from ragtide import Deployment, MetricEvent
 from ragtide.cli.app import cli
 from ragtide_aggregator.checkpoint.options import state_options
-from ragtide_aggregator.estimates.headline import HeadlineRange
+from ragtide_aggregator.estimates.ranges import HeadlineRange
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, from_milliseconds, to_milliseconds, utc_now

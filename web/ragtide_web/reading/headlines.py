@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragtide_aggregator.estimates.headline import RANGES, MetricStanding
+from ragtide_aggregator.estimates.headline import MetricStanding
+from ragtide_aggregator.estimates.ranges import RANGES
 from ragtide_aggregator.reading.deployment import Deployment
 
 KEPT_S: Final = 10.0

@@ -10,10 +10,10 @@ from fastapi.responses import Response
 from pydantic import TypeAdapter
 
 from ragtide_aggregator.estimates.choices import ESTIMATORS, chosen
-from ragtide_aggregator.estimates.estimates import check_live
-from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
+from ragtide_aggregator.estimates.live import check_live
+from ragtide_aggregator.estimates.ranges import HeadlineRange, headline_range
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
-from ragtide_aggregator.statistics.means.strategies import AUTO
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_schemas import Alert, DeadLetter, Estimate, Headline, Workspace, utc_now
 from ragtide_schemas.descriptions import DescribedModel
 from ragtide_schemas.suggestions import unknown

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..intervals.intervals import Interval
 from ..means.moments import Moments
-from ..means.strategies import AUTO, Table, moments_interval, resolved, table_of
+from ..means.strategies import Table, moments_interval, resolved, table_of
 from ..tables.batches import Floats
+from ..tables.names import AUTO
 from ..tables.tables import check_confidence, check_range
 from .racing import RaceStanding
 from .two_streams import stream_difference

@@ -11,6 +11,7 @@ from ..intervals.betting import BettingTable
 from ..intervals.intervals import FIXED, Interval, fixed_interval
 from ..intervals.running import V_OPT, running_interval
 from ..tables.batches import Floats, Rows
+from ..tables.names import AUTO
 from ..tables.tables import check_confidence, check_range, doubled, scaled
 from .clustered_interval import clustered_interval
 from .moments import Moments, MomentTable
@@ -23,9 +24,6 @@ STRATEGIES: Final = (*OF_MOMENTS, "empirical_bernstein", "betting")
 
 ANYTIME_VALID: Final = frozenset({"running", "empirical_bernstein", "betting", "asymptotic"})
 """Strategies that are valid at every look; `asymptotic` only once there are enough values."""
-
-AUTO: Final = "auto"
-"""`running`, or `asymptotic` for counts once there are enough values (`count_interval`)."""
 
 WIDEST_COUNT: Final = 2.0
 """An interval of a count says nothing if it is so many times as wide as the count, or as one."""

@@ -40,7 +40,6 @@ def watch(
     settings = settings_with(context, workspace)
     from redis.asyncio import Redis
 
-    from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_consumers.notify.silences import read_muted
     from ragtide_roles.running import cancelled_by_signal
     from ragtide_runtime.redis.url import RedisHandle
@@ -51,7 +50,8 @@ def watch(
     async def body(redis: Redis, _: RedisHandle) -> None:
         printed = once or not out.is_terminal
         screen = Screen(
-            Deployment(redis, settings),
+            redis,
+            settings,
             pipeline=pipeline,
             segments=segments,
             live=workspace is None,
@@ -247,11 +247,9 @@ def estimates(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.estimates.choices import ESTIMATORS, RECOMMENDED, chosen
-    from ragtide_aggregator.estimates.estimates import check_live
-    from ragtide_aggregator.reading.deployment import Deployment
-    from ragtide_aggregator.statistics.means.strategies import AUTO
-    from ragtide_aggregator.statistics.tables.names import ALL_TIME
-    from ragtide_offline.gates.measurements import measure_estimates, measure_segment
+    from ragtide_aggregator.estimates.live import check_live
+    from ragtide_aggregator.reading.first_commit import has_commits
+    from ragtide_aggregator.statistics.tables.names import ALL_TIME, AUTO
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas import Estimate
     from ragtide_schemas.suggestions import unknown
@@ -298,6 +296,10 @@ def estimates(
         raise typer.BadParameter(f"{error}", param_hint="--strategy") from None
 
     async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
+        if not await has_commits(redis, settings.layout.all()):
+            return []
+        from ragtide_aggregator.reading.deployment import Deployment
+
         deployment = Deployment(redis, settings)
 
         async def read(pipeline: str | None) -> list[Estimate]:
@@ -330,6 +332,8 @@ def estimates(
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
     result = None
     if gate is not None:
+        from ragtide_offline.gates.measurements import measure_estimates, measure_segment
+
         measured = measure_estimates(matching) if segment is None else measure_segment(matching, segment)
         result = gate.decide(measured, as_json=as_json)
     if as_json:

@@ -10,7 +10,6 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.demo import HALF, DemoResult, run_demo
 from ragtide_roles.running import on_signal
 from ragtide_runtime.processes.waiting import end
@@ -73,7 +72,7 @@ async def _page(settings: Settings) -> AsyncIterator[str]:
 async def _drawn(settings: Settings) -> AsyncIterator[None]:
     assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it
     async with connect_async(settings.redis_url) as redis:
-        screen = Screen(Deployment(redis, settings), segments=False)
+        screen = Screen(redis, settings, segments=False)
         with Live(console=out, auto_refresh=False) as live:
 
             async def draw() -> None:

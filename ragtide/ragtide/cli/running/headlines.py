@@ -1,12 +1,14 @@
 """The one number of each metric that `ragtide estimates` shows, and its gate."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import typer
 from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
-from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.statistics.means.strategies import AUTO
-from ragtide_offline.gates.measurements import measure_headlines
+from ragtide_aggregator.estimates.ranges import HeadlineRange, headline_range
+from ragtide_aggregator.reading.first_commit import has_commits
+from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_offline.replay.selection import selection
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
@@ -16,6 +18,9 @@ from ..printing import print_json, warn
 from ..printing.estimates import print_headlines, unmet_option
 from .gating import GateOptions, exit_for, with_gate
 from .redis import with_redis
+
+if TYPE_CHECKING:
+    from ragtide_offline.gates.deciding import GateResult
 
 
 def chosen_range(last: str | None, since: str | None, *, all_time: bool = False) -> HeadlineRange | None:
@@ -71,6 +76,10 @@ def show_headlines(
     leveled = settings.model_copy(update={"confidence": confidence or settings.confidence})
 
     async def read(redis: Redis, _: RedisHandle) -> tuple[list[Headline], list[Headline]]:
+        if not await has_commits(redis, leveled.layout.all()):
+            return [], []
+        from ragtide_aggregator.reading.deployment import Deployment  # noqa: PLC0415 - imports NumPy
+
         deployment = Deployment(redis, leveled)
         candidates = await deployment.headlines(
             span or "default", pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
@@ -87,7 +96,7 @@ def show_headlines(
         unmet = unmet_option(others, pipeline=pipeline, segment=segment, metric=metric, labeler=labeler)
     elif not as_json:
         print_headlines(headlines, small=small or metric is not None, clusters=settings.clusters)
-    result = None if gate is None else gate.decide(measure_headlines(headlines, segment), as_json=as_json)
+    result = None if gate is None else _decided(gate, headlines, segment, as_json=as_json)
     if as_json:
         # With the names that an estimate has for its range and intervals, too.
         listed = [
@@ -99,3 +108,9 @@ def show_headlines(
         warn(unmet)
     exit_for(result, otherwise=int(unmet is not None))
     return True
+
+
+def _decided(gate: GateOptions, headlines: Sequence[Headline], segment: str | None, *, as_json: bool) -> "GateResult":
+    from ragtide_offline.gates.measurements import measure_headlines  # noqa: PLC0415 - imports NumPy
+
+    return gate.decide(measure_headlines(headlines, segment), as_json=as_json)

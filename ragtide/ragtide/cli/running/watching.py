@@ -9,19 +9,22 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from redis import RedisError
+from redis.asyncio import Redis
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
 from ragtide_aggregator.estimates.choices import RECOMMENDED, chosen
-from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.alerts import AlertLog
+from ragtide_aggregator.reading.first_commit import has_commits
 from ragtide_consumers.notify.silences import MutedAlerts
 from ragtide_runtime.processes.waiting import end
-from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
+from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog, read_backlogs
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Estimate, Headline
 from ragtide_schemas.headline import HEADLINE_STATES
 from ragtide_schemas.suggestions import unknown
@@ -36,6 +39,9 @@ from ..printing.estimates import (
 from ..printing.live import alerts_view
 from .alerts import text_of_alert
 
+if TYPE_CHECKING:
+    from ragtide_aggregator.reading.deployment import Deployment
+
 ALERTS_SHOWN = 4
 """Most alerts drawn below the table."""
 
@@ -44,7 +50,8 @@ class Screen:
     """The numbers of a deployment, and its alerts, as they are now.
 
     Args:
-        deployment: the deployment on the screen.
+        redis: client.
+        settings: of the deployment on the screen, or of a workspace.
         pipeline: name of the only shown pipeline; all pipelines if it is None.
         segments: whether numbers of segment values are shown.
         live: whether they are of live traffic, not of a workspace, whose numbers are of all its interactions.
@@ -53,14 +60,17 @@ class Screen:
 
     def __init__(
         self,
-        deployment: Deployment,
+        redis: Redis,
+        settings: Settings,
         *,
         pipeline: str | None = None,
         segments: bool = True,
         live: bool = True,
         read_muted: Callable[[], Awaitable[MutedAlerts]] | None = None,
     ) -> None:
-        self._deployment = deployment
+        self._redis, self._settings = redis, settings
+        self._alerts = AlertLog(redis, settings.layout.all())
+        self._deployment: Deployment | None = None
         self._pipeline = pipeline
         self.segments = segments
         """Whether the next `refresh` reads segment values, too."""
@@ -74,24 +84,29 @@ class Screen:
 
     async def refresh(self) -> None:
         """Read headlines, alerts and backlog."""
-        deployment, wanted = self._deployment, self._pipeline
         everything, self.alerts, backlogs = await asyncio.gather(
-            deployment.headlines(segments=self.segments) if self._live else self._of_workspace(),
-            deployment.alerts(),
-            deployment.backlog(),
+            self._numbers(), self._alerts.read(), read_backlogs(self._redis, self._settings.layout.all())
         )
         if self._read_muted is not None:
             self.muted = await self._read_muted()
-        if self._live and not everything:
-            everything = await self._of_workspace()  # without live traffic there may be runs
+        wanted, known = self._pipeline, {headline.pipeline for headline in everything}
         self.headlines = [headline for headline in everything if wanted in (None, headline.pipeline)]
-        known = {headline.pipeline for headline in everything}
         missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
-        self.warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
+        self.warnings = [sentence for sentence in (missing, self._alerts.unreadable.warning()) if sentence is not None]
         self.counts = _counts(backlogs)
 
-    async def _of_workspace(self) -> list[Headline]:
-        recommended = chosen(await self._deployment.estimates(windows=False), estimator=RECOMMENDED)
+    async def _numbers(self) -> list[Headline]:
+        if self._deployment is None:
+            if not await has_commits(self._redis, self._settings.layout.all()):
+                return []
+            from ragtide_aggregator.reading.deployment import Deployment  # noqa: PLC0415 - imports NumPy
+
+            self._deployment = Deployment(self._redis, self._settings)
+        live = await self._deployment.headlines(segments=self.segments) if self._live else []
+        return live or await self._of_workspace(self._deployment)  # without live traffic there may be runs
+
+    async def _of_workspace(self, deployment: "Deployment") -> list[Headline]:
+        recommended = chosen(await deployment.estimates(windows=False), estimator=RECOMMENDED)
         return [headline_of(estimate) for estimate in recommended if self.segments or estimate.segment is None]
 
     def render(self, width: int) -> RenderableType:

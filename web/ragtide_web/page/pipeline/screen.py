@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ragtide_aggregator.estimates.headline import RANGES, HeadlineRange
 from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.estimates.ranges import RANGES, HeadlineRange
 from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Headline, MetricDefinition
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY, USAGE
