@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from ..tables.batches import Floats, Grouped, Rows, grouped
 from ..tables.row_table import RowColumn, RowTable
 from ..tables.tables import checked
-from .evidence import BETS, running_sums, stakes_of, walk
+from .evidence import BETS, Evidence, Steps, stakes_of
 
 Direction = Literal["fall", "rise"]
 
-ROWS_AT_ONCE: Final = 512
-"""Rows whose change points are stored at once: their numbers fit the processor's cache."""
+TOTALS: Final = 4
+"""Totals of the values of a row: their number, sum, sum of squares, and clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +134,12 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
     _cost = RowColumn(np.float64, least=-np.inf)
     # Per row: number, sum and sum of squares of its values, and number of their clusters. A cluster counts with n times
     # the square of its mean.
-    _totals = RowColumn(np.float64, (4,), least=-np.inf, axis=0)
+    _totals = RowColumn(np.float64, (TOTALS,), least=-np.inf, axis=0)
     # Per row and bet: M / A; CUSUM; number, sum, sum of squares of the values before its start, and of their clusters;
     # the start's tag.
     _m = RowColumn(np.float64, (BETS,), least=-np.inf, axis=0)
     _cusum = RowColumn(np.float64, (BETS,), least=-np.inf, axis=0)
-    _start = RowColumn(np.float64, (BETS, 4), least=-np.inf, axis=0)
+    _start = RowColumn(np.float64, (BETS, TOTALS), least=-np.inf, axis=0)
     _tag = RowColumn(np.int64, (BETS,), axis=0)
 
     def configure(self, row: int, *, limit: float, direction: Direction, run_length: float) -> None:
@@ -280,18 +280,24 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
 
     def _update(self, clusters: "_Clusters") -> tuple[list[Alarm], Rows]:
         batch = grouped(clusters.rows)
-        path = _Path(self, batch, clusters.at_places(batch.order[batch.rounds.order]))
-        alarmed = path.alarmed[batch.rounds.place]
+        evidence = Evidence(*(column.take(batch.rows, axis=0) for column in (self._m, self._cusum, self._totals)))
+        steps = self._steps(batch, clusters)
+        evidence.follow(batch.rounds, steps)
+        nothing = np.zeros(0, dtype=np.intp)
+        if not evidence.alarmed.any():
+            self._store(batch, evidence, steps.totals, clusters.tags)
+            return [], nothing
+        alarmed = evidence.alarmed[batch.rounds.place]
         never = np.iinfo(np.intp).max
         first = np.minimum.reduceat(np.where(alarmed, batch.occurrence, never), batch.starts)
         taken = batch.occurrence <= batch.spread(first)
-        if clusters.looks is not None and np.any(alarmed):
+        if clusters.looks is not None:
             looks = clusters.looks[batch.order]
             taken &= looks <= looks[alarmed].min()
         if not np.all(taken):
             alarms, _ = self._update(clusters.at_places(np.sort(batch.order[taken])))
             return alarms, np.sort(clusters.positions[batch.order[~taken]])
-        path.store(self, batch)
+        self._store(batch, evidence, steps.totals, clusters.tags)
         alarms = []
         for rank in np.flatnonzero(first != never).tolist():
             last = batch.starts[rank] + batch.counts[rank] - 1
@@ -301,7 +307,48 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
             cost = float(clusters.costs[position] / clusters.answers[position]) or float(self._cost[row])
             level = 1.0 if clusters.levels is None else float(clusters.levels[position])
             alarms.append(self._alarm(int(clusters.positions[position]), row, cost, level))
-        return sorted(alarms, key=lambda alarm: alarm.position), np.zeros(0, dtype=np.intp)
+        return sorted(alarms, key=lambda alarm: alarm.position), nothing
+
+    def _steps(self, batch: Grouped, clusters: "_Clusters") -> Steps:
+        """Return what clusters do to the evidence of their rows, in rounds."""
+        ranks, places, costs = batch.rounds.ranks, batch.order[batch.rounds.order], clusters.costs
+        limit, rising = self._limit[batch.rows], self._rising[batch.rows].astype(np.float64)
+        room, limit, values = (1 - limit)[ranks], limit[ranks], clusters.values.take(places)
+        if clusters.limits is not None:
+            limit = clusters.limits.take(places)
+            room = 1 - limit
+        sizes = clusters.sizes.take(places)
+        centered = values if clusters.centers is None else values - clusters.centers.take(places)
+        totals = np.ones((values.size, TOTALS))
+        totals[:, 0], totals[:, 1], totals[:, 2] = sizes, sizes * centered, sizes * (centered * centered)
+        return Steps(
+            costs=costs[:1] if (costs == costs[0]).all() else costs.take(places),
+            # Of a rise 1 - value, of a fall the value.
+            ratios=(limit - np.abs(rising[ranks] - values)) / room,
+            stakes=np.broadcast_to(stakes_of(sizes), (values.size, BETS)),
+            levels=np.broadcast_to(1.0, values.shape) if clusters.levels is None else clusters.levels.take(places),
+            totals=totals,
+        )
+
+    def _store(self, batch: Grouped, evidence: Evidence, totals: Floats, tags: NDArray[np.int64]) -> None:
+        """Write the state after every row's last value.
+
+        Args:
+            totals: of each value's row after it, in rounds.
+            tags: of the values.
+        """
+        rows, rounds, began = batch.rows, batch.rounds, evidence.began.reshape(-1)
+        anew = np.flatnonzero(began)
+        (ranks, bets), began = np.divmod(anew, BETS), began[anew]
+        at = rows[ranks] * BETS + bets
+        # Before the first round are the totals of the table.
+        before = self._totals.take(rows[ranks], axis=0)
+        later = np.flatnonzero(began > 1)
+        before[later] = totals.take(rounds.edges[began[later] - 2] + ranks[later], axis=0)
+        self._start.reshape(-1, TOTALS)[at] = before
+        self._tag.reshape(-1)[at] = tags.take(batch.order[rounds.order[rounds.edges[began - 1] + ranks]])
+        self._m[rows], self._cusum[rows] = evidence.state[:, 0], evidence.state[:, 1]
+        self._totals[rows] = evidence.totals
 
     def _alarm(self, position: int, row: int, cost: float, level: float) -> Alarm:
         best = int(np.argmax(self._cusum[row]))
@@ -329,58 +376,3 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
         if self.impossible(rows).any():
             raise ValueError("a number of a drift detector is not finite")
         return super().bytes_of(rows)
-
-
-class _Path:
-    """The evidence of a batch's rows, value by value: the state of the rows, then the values in rounds."""
-
-    def __init__(self, table: DetectorTable, batch: Grouped, clusters: _Clusters) -> None:
-        rounds, rows = batch.rounds, batch.rows
-        row_of = rows[rounds.ranks]
-        limit = table._limit[row_of] if clusters.limits is None else clusters.limits
-        values = clusters.values
-        mirrored = np.where(table._rising[row_of], 1 - values, values)
-        k = rows.size
-        # M and CUSUM side by side: the number that a value adds to each, the floor, and the factor.
-        adds = np.zeros((values.size, 2 * BETS))
-        adds[:, :BETS] = clusters.costs[:, None]
-        least = np.zeros((k, 2 * BETS))
-        least[:, BETS:] = 1
-        pays = np.empty((values.size, 2 * BETS))
-        pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * stakes_of(clusters.sizes)
-        path = np.empty((k + values.size, 2 * BETS))
-        path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
-        # A row continues after its alarm, up to infinity; its evidence after the alarm is not used.
-        with np.errstate(over="ignore"):
-            walk(rounds, adds, least, pays, path)
-            self.m, self.cusum = path[:, :BETS], path[:, BETS:]
-            levels = 1.0 if clusters.levels is None else clusters.levels
-            self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS * levels
-        self._clusters = clusters
-
-    def store(self, table: DetectorTable, batch: Grouped) -> None:
-        """Write the state after every row's last value into the table."""
-        rows, edges, place = batch.rows, batch.rounds.edges, batch.rounds.place
-        k = rows.size
-        rank = np.arange(k)
-        last = k + edges[batch.counts - 1] + rank
-        # Number of the value with which each bet's CUSUM last left its floor; -1 before the batch.
-        floor = np.empty((place.size, BETS), dtype=bool)
-        first = batch.occurrence == 0
-        floor[first] = table._cusum[rows] <= 1
-        floor[~first] = self.cusum[k + place[np.flatnonzero(~first) - 1]] <= 1
-        began = np.maximum.reduceat(np.where(floor, batch.occurrence[:, None], -1), batch.starts, axis=0)
-        values, sizes = self._clusters.values[place], self._clusters.sizes[place]
-        if self._clusters.centers is not None:
-            values = values - self._clusters.centers[place]
-        added = np.stack([sizes, sizes * values, sizes * (values * values), np.ones_like(values)], axis=1)
-        totals, tags = running_sums(batch, table._totals[rows], added), self._clusters.tags[place]
-        for start in range(0, k, ROWS_AT_ONCE):
-            some = slice(start, start + ROWS_AT_ONCE)
-            here, anew, begun = rows[some], began[some] >= 0, np.maximum(began[some], 0)
-            at = batch.starts[some, None] + begun
-            before = np.where(begun[:, :, None] > 0, totals[at - 1], table._totals[here][:, None, :])
-            table._start[here] = np.where(anew[:, :, None], before, table._start[here])
-            table._tag[here] = np.where(anew, tags[at], table._tag[here])
-        table._m[rows], table._cusum[rows] = self.m[last], self.cusum[last]
-        table._totals[rows] = totals[batch.starts + batch.counts - 1]
