@@ -9,8 +9,8 @@ from tests.support.owners import owners
 from ragtide import Deployment
 from ragtide_aggregator.checkpoint.change_log import PIPELINES_MAX, STEPS_KEPT, ChangeLog, changed_pipelines, slot
 from ragtide_aggregator.checkpoint.field_pipelines import pipeline_of_field
+from ragtide_aggregator.checkpoint.name_index import LISTED
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.reading.field_names import USUAL
 from ragtide_aggregator.state.options import Changes
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.model import Settings
@@ -102,7 +102,7 @@ async def test_a_step_names_every_pipeline_that_it_changed_and_says_whether_ther
             touched = {name.decode() for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
             assert {pipeline_of_field(name) for name in touched} <= {*changed.names, None}
             new = {name.decode() for name in now.keys() - before.keys()}
-            assert changed.adds or not any(name[: name.find(":") + 1] in USUAL for name in new)
+            assert changed.adds or not any(name[: name.find(":") + 1] in LISTED for name in new)
         before = now
 
 

@@ -39,6 +39,8 @@ class ChangeLog:
 
     def __init__(self) -> None:
         self._sizes: Sequence[int] | None = None
+        self.adds = True
+        """Whether the last step may have new keys."""
 
     def fields(self, steps: int, positions: tuple[str, str], changes: Changes) -> dict[str, bytes]:
         """Return the field that a step writes.
@@ -51,9 +53,9 @@ class ChangeLog:
         names: list[str] | None = sorted({key.pipeline for key in changes.keys})
         if self._sizes is None or len(names or ()) > PIPELINES_MAX:
             names = None
-        adds = self._sizes != changes.sizes
+        self.adds = self._sizes != changes.sizes
         self._sizes = changes.sizes
-        entry = [steps, *positions, names, adds]
+        entry = [steps, *positions, names, self.adds]
         return {slot(steps): json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()}
 
 

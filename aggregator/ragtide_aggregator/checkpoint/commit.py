@@ -64,6 +64,10 @@ class Step:
     dead_letters: Sequence[DeadLetter] = ()
     closed: Sequence[ClosedPanes] = ()
     """Panes of the history that closed."""
+    adds: bool = True
+    """Whether there may be new keys."""
+    names: bytes | None = None
+    """The list of the names of fields before this step, if it is written anew."""
     capped: int = 0
     """Number of times that a key was counted in `other`; it is not written, because rows hold it."""
 
@@ -121,6 +125,7 @@ def commit_step(
         streams.estimates,
         streams.alerts,
         streams.dead_letters,
+        streams.field_names,
         *(key for key, _ in step.graded),
         *(streams.history(panes.series) for panes in step.closed),
     )
@@ -144,6 +149,9 @@ def commit_step(
         estimates_cap,
         feedback_ms,
         packed(step.rows),
+        int(step.adds),
+        "" if step.names is None else "anew",
+        step.names or b"",
     ]
     for items in lists:
         arguments += [len(items), *items]

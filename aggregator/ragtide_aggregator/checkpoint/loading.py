@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Final, cast
 
@@ -15,6 +15,7 @@ from ..errors import CheckpointError, DamagedFieldError
 from ..state.feedback_joiner import PendingFeedback
 from ..state.state import AggregatorState, StateOptions
 from .commit import CHECKPOINT_VERSION
+from .name_index import missing_names
 
 FIELDS_AT_ONCE: Final = 5000
 """About how many fields of a checkpoint one command reads; more would block Redis for too long."""
@@ -33,6 +34,8 @@ class Checkpoint:
     """Feedback that waits for its interaction."""
     fields: Mapping[str, bytes]
     """All fields; only the owner reads some of them."""
+    names: bytes | None = None
+    """For the owner: the list of names that its first commit writes (`name_index`); None if the stored one is right."""
 
 
 async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions, *, owned: bool = False) -> Checkpoint:
@@ -50,7 +53,8 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
     if owned:
         pairs = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
         fields = {name.decode(errors="replace"): data for name, data in pairs}
-        return await asyncio.to_thread(checkpoint_of_fields, streams, options, fields)
+        checkpoint = await asyncio.to_thread(checkpoint_of_fields, streams, options, fields)
+        return replace(checkpoint, names=await missing_names(redis, streams, fields))
     return checkpoint_of_fields(streams, options, await checkpoint_fields(redis, streams))
 
 

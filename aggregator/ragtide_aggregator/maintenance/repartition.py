@@ -230,6 +230,7 @@ class Repartition:
             streams.alerts,
             streams.dead_letters,
             streams.checkpoint,
+            streams.field_names,
             streams.dropped,
             streams.finished,
             streams.rejected,

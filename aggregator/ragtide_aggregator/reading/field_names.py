@@ -1,4 +1,8 @@
-"""Lists the names of the fields of checkpoints, once for all readers: only this walks through whole checkpoints."""
+"""Lists the names of the fields of checkpoints, once for all readers.
+
+The names that most readers look for are in a list that each commit keeps up to date. Only without it, or for others, a
+reader walks through a whole checkpoint.
+"""
 
 import asyncio
 import time
@@ -14,19 +18,12 @@ from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 
 from ..checkpoint.field_pipelines import pipeline_of_field
 from ..checkpoint.loading import FIELDS_AT_ONCE
+from ..checkpoint.name_index import LISTED, listed_names
 
 LISTED_S: Final = 10.0
 """Seconds after which names are listed again, even if the number of fields is the same."""
 LISTING_PART: Final = 20
 """Listing takes at most this part of the time: a checkpoint may have a million fields."""
-
-USUAL: Final = frozenset(
-    (
-        CheckpointField.ESTIMATE, CheckpointField.CLUSTERS, CheckpointField.PAIR, CheckpointField.CLUSTER_SCOPE,
-        CheckpointField.DECLARED, CheckpointField.RULE_STATE, CheckpointField.LEVEL, CheckpointField.HISTORY_SERIES,
-    )
-)  # fmt: skip
-"""Kinds of fields that every listing has: one is enough for all readers of a screen."""
 
 LIST: Final = Lua("list_fields")
 
@@ -124,16 +121,11 @@ class FieldNames:
         self, streams: Streams, kinds: Collection[CheckpointField], length: int, known: Listing | None
     ) -> Listing:
         began = self.clock()
-        wanted = USUAL | frozenset(kinds) | (frozenset() if known is None else known.kinds)
-        listed: set[bytes] = set()
-        cursor = b"0"
-        while True:
-            cursor, *names = await run_script(self._redis, list_fields(streams, cursor, sorted(wanted)))
-            listed.update(names)
-            if cursor == b"0":
-                break
+        wanted = LISTED | frozenset(kinds) | (frozenset() if known is None else known.kinds)
+        listed = await listed_names(self._redis, streams) if wanted == LISTED else None
+        length, names = (length, await self._walk(streams, wanted)) if listed is None else listed
         by_kind: defaultdict[str, list[str]] = defaultdict(list)
-        for name in sorted(name.decode(errors="replace") for name in listed):
+        for name in sorted(names):
             by_kind[name[: name.index(":") + 1]].append(name)
         self._number += 1
         return Listing(
@@ -144,6 +136,15 @@ class FieldNames:
             self.clock() - began,
             {CheckpointField(kind): names for kind, names in by_kind.items()},
         )
+
+    async def _walk(self, streams: Streams, kinds: Collection[CheckpointField]) -> set[str]:
+        names: set[str] = set()
+        cursor = b"0"
+        while True:
+            cursor, *some = await run_script(self._redis, list_fields(streams, cursor, sorted(kinds)))
+            names.update(name.decode(errors="replace") for name in some)
+            if cursor == b"0":
+                return names
 
 
 def list_fields(

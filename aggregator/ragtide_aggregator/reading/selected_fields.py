@@ -15,10 +15,11 @@ from ..checkpoint.change_log import Revision
 from ..checkpoint.commit import CHECKPOINT_VERSION
 from ..checkpoint.field_pipelines import pipeline_of_field
 from ..checkpoint.loading import FIELDS_AT_ONCE, checkpoint_of_fields, damaged
+from ..checkpoint.name_index import LISTED
 from ..errors import DamagedFieldError
 from ..state.options import StateOptions
 from .checkpoint_heads import REVISION, CheckpointHead, read_heads_of
-from .field_names import USUAL, FieldNames, Listing
+from .field_names import FieldNames, Listing
 
 READ_HEADS: Final = Lua("read_heads")
 
@@ -128,7 +129,7 @@ class SelectedFields:
             checkpoint_of_fields(streams, StateOptions(), {CheckpointField.VERSION: head.version or b""})
         known, kinds = self._known.get(streams), self._select.kinds
         # Of other kinds there are new fields without new keys.
-        changed = head.changed if known is not None and USUAL.issuperset(kinds) else None
+        changed = head.changed if known is not None and LISTED.issuperset(kinds) else None
         if known is not None and changed is not None and known.is_complete and not changed.adds:
             return await self._of_pipelines(streams, known, head, changed.names)
         listing = await self._names.read(streams, kinds, head.length)

@@ -106,6 +106,7 @@ class StepWriter:
         self.estimates = EstimatesStream(settings.estimates_interval_s, monotonic(), owed)
         self._parts: tuple[CheckpointPart, ...] = (applier.feedback.pending, applier.seen_ids, self.estimates, *parts)
         self._log = ChangeLog()
+        self._names = checkpoint.names
         self._told_history = False
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""
@@ -137,6 +138,7 @@ class StepWriter:
             step = replace(step, alerts=await self._answered(lambda: pins.naming(raised), stop))
         write_s = await self._write(step, stop)
         self._applier.uncommitted = Uncommitted()
+        self._names = None
         self.steps += 1
         if self.pins is not None and step.alerts:
             with suppress(RedisError):  # later rounds release them
@@ -180,6 +182,8 @@ class StepWriter:
             capped=changes.capped,
             closed=changes.closed,
             dead_letters=[*uncommitted.dead_letters, *rejected],
+            adds=self._log.adds,
+            names=self._names,
         )
         return step, changes, estimates_s
 

@@ -162,6 +162,8 @@ class Streams:
     specimen_pins = _Key("specimen-pins", "hash", "pipeline and specimens that a firing alert names, by alert")
     specimen_pinned = _Key("specimen-pinned", "hash", "number of firing alerts that name a specimen, by specimen")
 
+    field_names = _Key("field-names", "string", "names of those fields of the checkpoint that readers list, one a line")
+
     history = _Family(
         "history", "list", "closed panes of the history of one key, by the key's digest and the panes' length"
     )
@@ -390,6 +392,7 @@ class CheckpointField(StrEnum):
     HEALTH_TRAFFIC = "health:traffic:"
     ESTIMATES_OWED = "owed"
     CHANGED = "changed:"
+    NAMES = "names"
     REPLAY_COUNTS = "replay"
     REPLAY_SCORED = "scored:"
     REPLAY_GRADED = "graded:"

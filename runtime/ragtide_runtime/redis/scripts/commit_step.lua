@@ -1,13 +1,14 @@
 -- Writes one step of an aggregator: state, positions, estimates, alerts and dead letters, or none of them
 -- (checkpoint/commit.py numbers the steps of the script).
--- uses: entries, lists
--- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
---       its interaction, then the lists of series with closed panes.
+-- uses: entries, lists, field_names
+-- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, names of fields, then for each graded
+--       metric the set of its interaction, then the lists of series with closed panes.
 -- ARGV: token, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
---       feedback window in ms, rows (each field and each value after its length, in 4 bytes), then eight lists, each
---       after its length: ends of reads of metrics and of feedback, gone fields, graded metrics, estimates, alerts,
---       dead letters, closed panes (for each series how many stay, for how many ms, and the new records, each after
---       its length in 4 bytes).
+--       feedback window in ms, rows (each field and each value after its length, in 4 bytes), '1' if there may be new
+--       keys, 'anew' with the names of the fields before this step or '' twice, then eight lists, each after its
+--       length: ends of reads of metrics and of feedback, gone fields, graded metrics, estimates, alerts, dead letters,
+--       closed panes (for each series how many stay, for how many ms, and the new records, each after its length in 4
+--       bytes).
 -- reply: 'committed', 'fenced', 'moved' or 'lost'. Safe to repeat: the second time it finds its own number of steps.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 'fenced'
@@ -16,7 +17,7 @@ local steps = redis.call('HGET', KEYS[2], CHECKPOINT_STEPS) or '0'
 if steps ~= ARGV[2] then
     return steps == ARGV[3] and 'committed' or 'moved'
 end
-local at, gone = 10, false
+local at, gone = 13, false
 local function list(visit)
     at = each_in_list(at, visit)
 end
@@ -30,20 +31,10 @@ check(KEYS[4])
 if gone then
     return 'lost'
 end
--- Lua passes at most 7,999 values to a function.
-local FIELDS_AT_ONCE = 1000
-local rows, from = ARGV[9], 1
-while from <= #rows do
-    local some = {}
-    while from <= #rows and #some < FIELDS_AT_ONCE do
-        local field, value
-        field, value, from = struct.unpack('>I4c0I4c0', rows, from)
-        some[#some + 1], some[#some + 2] = field, value
-    end
-    redis.call('HSET', KEYS[2], unpack(some))
-end
+local names = begin_names(KEYS[2], KEYS[8], ARGV[11] == 'anew' and ARGV[12])
+write_rows(KEYS[2], ARGV[9], ARGV[10] == '1', names)
 list(function(i) redis.call('HDEL', KEYS[2], ARGV[i]) return 1 end)
-local set = 7
+local set = 8
 list(function(i)
     set = set + 1
     redis.call('SADD', KEYS[set], ARGV[i])
@@ -67,4 +58,5 @@ list(function(i)
 end)
 redis.call('HSET', KEYS[2], CHECKPOINT_STEPS, ARGV[3], CHECKPOINT_POSITION, ARGV[4],
     CHECKPOINT_FEEDBACK_POSITION, ARGV[5], CHECKPOINT_VERSION, ARGV[6])
+end_names(KEYS[2], KEYS[8], names)
 return 'committed'
