@@ -169,7 +169,7 @@ def unseen(_: ReplayProgress) -> None:
 
 async def rows_of(redis: Any, layout: Layout) -> dict[tuple[int, str], bytes]:
     """Return the state in every checkpoint, the sizes of finite populations taken out."""
-    kept = {b"position", b"feedback", b"version", b"steps", b"replay", b"owed"}
+    kept = {b"position", b"feedback", b"version", b"steps", b"replay", b"owed", b"names"}
     found = {}
     for streams in layout.all():
         for name, data in (await redis.hgetall(streams.checkpoint)).items():

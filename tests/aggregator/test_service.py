@@ -54,7 +54,7 @@ async def caught_up(redis: Any) -> bool:
 
 async def stored_rows(redis: Any) -> dict[str, bytes]:
     fields = await redis.hgetall(STREAMS.checkpoint)
-    kept = {b"position", b"feedback", b"version", b"steps", b"owed"}
+    kept = {b"position", b"feedback", b"version", b"steps", b"owed", b"names"}
     return {
         name.decode(): data
         for name, data in fields.items()

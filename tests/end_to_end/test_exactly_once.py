@@ -211,6 +211,7 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
         "steps",
         "owed",
         "changed:",
+        "names",
         "seen_ids:",
         "health:",
         "alert:stall-",
