@@ -18,7 +18,7 @@ Rules, in this order:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline
 from ragtide_schemas.alert_kinds import kind_of_rule
-from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
+from ragtide_schemas.headline import HeadlineState, JudgeProgress, MeanOfAll, StopReason
 from ragtide_schemas.known_labelers import authority, certain_band
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS, PER_ANSWER
 from ragtide_schemas.slopes import SlopesByMetric, shipped_slopes, steady_for
@@ -423,6 +423,12 @@ def beginning_of(mean: MetricMean, around: Circumstances) -> Beginning | None:
     return max(beginnings, default=None, key=lambda beginning: beginning.at)
 
 
+def pipelines_with_beginnings(around: Circumstances) -> set[str]:
+    """Return the pipelines of which a mean may have a `beginning_of`."""
+    moved = {name for (name, *_), levels in around.watches.items() if any(watch.move is not None for watch in levels)}
+    return moved | {name for name, *_ in around.firing} | {*around.versions}
+
+
 def watch_of(mean: MetricMean, around: Circumstances) -> WatchedLevel | None:
     """Return the watch of a mean's level: by its labeler, or by the proxy of a prediction-powered mean."""
     key = mean.key
@@ -447,9 +453,17 @@ class MetricStanding(NamedTuple):
     number: HeadlineNumber
     """Of the shown one in the range."""
     around: Circumstances
-    state: HeadlineState
-    needed: int | None
-    """About how many more values it needs to have enough, or to be known."""
+
+    @property
+    def state(self) -> HeadlineState:
+        """The worst state that holds; computed at each look, because a screen looks at few metrics of many."""
+        return self._state_and_needed[0]
+
+    @property
+    def _state_and_needed(self) -> tuple[HeadlineState, int | None]:
+        mean = self.number.mean
+        judge, watch = judge_progress(self.means, self.choice, self.around), watch_of(mean, self.around)
+        return _state(self.number, self.around, watch, judge, firing=bool(_firing(mean.key, self.around)))
 
     @property
     def key(self) -> EstimateKey:
@@ -474,6 +488,7 @@ class MetricStanding(NamedTuple):
             confidence: level of the intervals.
         """
         all_time, around, (mean, span) = self.means[self.choice.place], self.around, self.number
+        state, needed = self._state_and_needed
         key, interval = mean.key, mean.interval
         watch = watch_of(mean, around)
         firing = _firing(key, around)
@@ -510,13 +525,13 @@ class MetricStanding(NamedTuple):
             confidence=confidence,
             would_see=_would_see(self.means, self.choice, around),
             steady_for=steady_for(around.slopes_of(_watched_key(all_time, around)), key.metric)
-            if self.state == "steady"
+            if state == "steady"
             else None,
             band=band,
-            state=self.state,
+            state=state,
             since=since,
             move=None if watch is None else watch.move,
-            needed=self.needed,
+            needed=needed,
             rules=tuple(
                 rule.name
                 for rule in around.rules
@@ -530,21 +545,6 @@ class MetricStanding(NamedTuple):
             ),
             updated_at=mean.updated_at,
         )
-
-
-def standing(
-    means: Sequence[MetricMean], choice: Choice, number: HeadlineNumber, around: Circumstances
-) -> MetricStanding:
-    """Return how a metric stands.
-
-    Args:
-        choice: the shown one.
-        number: of the chosen one in the range.
-        around: what else is known.
-    """
-    judge, watch = judge_progress(means, choice, around), watch_of(number.mean, around)
-    state, needed = _state(number, around, watch, judge, firing=bool(_firing(number.mean.key, around)))
-    return MetricStanding(means, choice, number, around, state, needed)
 
 
 def headline(
@@ -563,7 +563,7 @@ def headline(
         around: what else is known.
         confidence: level of the intervals.
     """
-    return standing(means, choice, number, around).headline(confidence)
+    return MetricStanding(means, choice, number, around).headline(confidence)
 
 
 def _would_see(means: Sequence[MetricMean], choice: Choice, around: Circumstances) -> str | None:
@@ -620,35 +620,46 @@ def _state(
     *,
     firing: bool,
 ) -> tuple[HeadlineState, int | None]:
-    mean, span = number
-    key, interval = mean.key, mean.interval
+    mean, interval = number.mean, number.mean.interval
     width = None
     if interval.lower is not None and interval.upper is not None:
         width = (interval.upper - interval.lower) / ((mean.value_range[1] - mean.value_range[0]) or 1.0)
-    # While all values wait in open sessions, the interval says nothing about how many are needed.
-    counted = mean.n - mean.n_waiting
-    more = None if width is None or counted <= 0 else more_needed(counted, width)
-    start = span.start or around.now - RANGES[DEFAULT_RANGE]
-    name = key.pipeline, key.metric
-    ruled = any(kind_of_rule(rule).watches_level and watches(rule, key) for rule in around.rules)
-    holds: dict[HeadlineState, bool] = {
-        "firing": firing,
-        "suspicious": key.segment is None and around.suspected.get(name, 0.0) * SUSPICIOUS_PART >= 1,
+    state: HeadlineState = "firing" if firing else next(_quiet_states(number, around, watch, judge, width))
+    if state == "too few":
+        # While all values wait in open sessions, the interval says nothing about how many are needed.
+        counted = mean.n - mean.n_waiting
+        return state, None if width is None or counted <= 0 else more_needed(counted, width)
+    return state, watch.needed if state == "learning" and watch is not None else None
+
+
+def _quiet_states(
+    number: HeadlineNumber,
+    around: Circumstances,
+    watch: WatchedLevel | None,
+    judge: JudgeProgress | None,
+    width: float | None,
+) -> Iterator[HeadlineState]:
+    """Yield the states that hold where nothing fires, the worst first as in `HEADLINE_STATES`."""
+    mean, span = number
+    name = mean.key.pipeline, mean.key.metric
+    if mean.key.segment is None and around.suspected.get(name, 0.0) * SUSPICIOUS_PART >= 1:
+        yield "suspicious"
+    if watch is not None and watch.move is not None:
+        start = span.start or around.now - RANGES[DEFAULT_RANGE]
         # The panes since a change begin after it, and may begin after it was found.
-        "moved": watch is not None
-        and watch.move is not None
-        and (watch.move.found_at >= start or span.name == "since change"),
-        "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
-        "judge stopped": judge is not None and judge.stopped,
-        "being measured": judge is not None and judge.pending,
-        "too few": width is None or width > NARROW,
+        if watch.move.found_at >= start or span.name == "since change":
+            yield "moved"
+    if mean.updated_at is not None and around.now - mean.updated_at > SILENT:
+        yield "silent"
+    if judge is not None and judge.stopped:
+        yield "judge stopped"
+    if judge is not None and judge.pending:
+        yield "being measured"
+    if width is None or width > NARROW:
+        yield "too few"
+    if watch is not None:
+        yield "learning" if watch.needed > 0 else "steady"
+    elif any(kind_of_rule(rule).watches_level and watches(rule, mean.key) for rule in around.rules):
         # A rule on a whole pipeline has evidence once it has learned its baseline.
-        "learning": (ruled and key.segment is None and name not in around.suspected)
-        if watch is None
-        else watch.needed > 0,
-        "steady": watch is not None or ruled,
-        "unwatched": True,
-    }
-    state = next(state for state in HEADLINE_STATES if holds[state])
-    needed = {"too few": more, "learning": None if watch is None else watch.needed}
-    return state, needed.get(state)
+        yield "learning" if mean.key.segment is None and name not in around.suspected else "steady"
+    yield "unwatched"

@@ -35,7 +35,6 @@ class MetricMean(NamedTuple):
     """The mean, None without values, and its ends: None for a quantity without a highest value, such as seconds of
     labeling, and for a count of which too little is known."""
     value_range: tuple[float, float]
-    band: str | None = None
     updated_at: datetime | None = None
     n_waiting: int = 0
     """Number of values in open sessions or other clusters, which no interval counts yet."""
@@ -57,7 +56,7 @@ class MetricMean(NamedTuple):
         e = estimate
         interval = Interval(e.estimate, e.lower, e.upper)
         return cls(
-            EstimateKey.of(e), e.n, interval, e.value_range, e.band, e.updated_at, e.n_waiting, e.direction,
+            EstimateKey.of(e), e.n, interval, e.value_range, e.updated_at, e.n_waiting, e.direction,
             e.n_absent, e.coverage, proxy, needed, e.standard_deviation,
         )  # fmt: skip
 
@@ -101,11 +100,10 @@ def metric_mean(
         interval = Interval(mean.estimate, None, None)
     else:
         interval = Interval(mean.estimate, mean.lower, mean.upper)
-    band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper))
     updated_at, direction = from_milliseconds(numbers.updated_ms), None if definition is None else definition.direction
     spread = numbers.standard_deviation
     return MetricMean(
-        key, numbers.n, interval, value_range, band, updated_at, numbers.n_waiting, direction,
+        key, numbers.n, interval, value_range, updated_at, numbers.n_waiting, direction,
         numbers.n_absent, numbers.coverage,
         standard_deviation=None if spread is None else spread * (value_range[1] - value_range[0]),
     )  # fmt: skip
@@ -151,7 +149,7 @@ def mean(measured: MeasuredView, row: int, shares: list[ShareRow], absent: dict[
     definition = view.state.definition(key)
     numbers, scaled = measured.numbers.of(row), measured.mean_of(row)
     value = metric_mean(key, definition, numbers, scaled)
-    lowest, highest = value.value_range
+    (lowest, highest), ends = value.value_range, value.interval
     width = highest - lowest
     in_unit = scaled.in_unit(lowest, highest)
 
@@ -184,9 +182,11 @@ def mean(measured: MeasuredView, row: int, shares: list[ShareRow], absent: dict[
             for edge, at in ((edge, measured.mean_of(share)) for edge, share in shares)
             if at.estimate is not None
         ),
-        band=value.band,
-        lower=value.interval.lower,
-        upper=value.interval.upper,
+        band=certain_band(
+            definition, key.labeler, (value.interval.lower, value.interval.estimate, value.interval.upper)
+        ),
+        lower=ends.lower,
+        upper=ends.upper,
         **_total(definition, numbers, in_unit, scaled, measured.method),
         **measured.trend_of(row, unscaled),
     )

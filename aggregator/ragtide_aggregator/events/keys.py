@@ -1,6 +1,7 @@
 """The key of an estimate: its scope, its metric, and the labeler that measured it."""
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -224,6 +225,19 @@ class EstimateKey(NamedTuple):
     def decode(cls, text: str) -> "EstimateKey":
         """Return the key that `encode` wrote."""
         return cls.read(json.loads(text))
+
+    @classmethod
+    def decode_all(cls, texts: Sequence[str]) -> list["EstimateKey"]:
+        """Return the keys of many texts that `encode` wrote, in less time.
+
+        Raises:
+            ValueError: some text is no key; `decode` of each says which.
+        """
+        lists: list[Any] = json.loads(f"[{','.join(texts)}]")
+        # A text that is no list by itself could join its neighbours.
+        if len(lists) != len(texts) or not all(text[0] == "[" and text[-1] == "]" for text in texts):
+            raise ValueError("some text is no key")
+        return [cls.read(parts) for parts in lists]
 
 
 class PairKey(NamedTuple):

@@ -32,7 +32,7 @@ from ..estimates.headline import (
     is_narrow,
     number_of_point,
     number_since_change,
-    standing,
+    pipelines_with_beginnings,
 )
 from ..estimates.means import MetricMean
 from ..estimates.ranges import HeadlineRange
@@ -132,7 +132,7 @@ class Headlines:
 
         def compute() -> list[MetricStanding]:
             standings = [
-                standing(of_group, choice, shorter.get(place, known), around)
+                MetricStanding(of_group, choice, shorter.get(place, known), around)
                 for place, (of_group, choice, known) in enumerate(selected)
             ]
             return sorted(standings, key=lambda entry: (entry.key.pipeline, entry.key.segment or "", entry.key.metric))
@@ -169,7 +169,10 @@ class Headlines:
         counting: Sequence[MetricMean],
     ) -> dict[int, HeadlineNumber]:
         by_start: defaultdict[Beginning, list[int]] = defaultdict(list)
-        for place, (of_group, choice, _) in enumerate(selected):
+        begun = pipelines_with_beginnings(around)
+        for place, (of_group, choice, _) in enumerate(selected) if begun else ():
+            if of_group[0].key.pipeline not in begun:
+                continue
             beginning = beginning_of(of_group[choice.place], around)
             if beginning is not None and chosen.start is not None and chosen.start < beginning.at < around.now:
                 by_start[beginning].append(place)

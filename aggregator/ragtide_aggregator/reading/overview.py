@@ -140,6 +140,9 @@ def live_keys(segment: str | None) -> FieldSelection:
     def is_wanted(kind: CheckpointField, name: str) -> bool:
         if text not in name:
             return False
+        begin, end = f'{kind}["', name.find('"', len(kind) + 2)
+        if name.startswith(begin) and name.find("\\", len(begin), end) < 0:  # the pipeline ends with this quote
+            return name.startswith(text, end + 1)
         try:
             parts = json.loads(name.removeprefix(kind))
             _, run, value, *_ = parts[0] if kind == CheckpointField.PAIR else parts

@@ -166,7 +166,7 @@ class SelectedFields:
     async def _all(
         self, streams: Streams, listing: Listing, names: Sequence[str] | None = None, *, is_complete: bool
     ) -> _Known:
-        names = sorted(set(self._select.choose(listing))) if names is None else names
+        names = list(dict.fromkeys(self._select.choose(listing))) if names is None else names
         revision, values = await self._values(streams, names)
         stored = {name: value for name, value in zip(names, values, strict=True) if value is not None}
         return _Known(names, stored, revision, listing.number, is_complete)

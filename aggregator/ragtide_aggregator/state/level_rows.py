@@ -24,7 +24,7 @@ from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.tables.batches import Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
 from .options import LevelOptions
-from .rows import AddedBatch, KeyRows, StatePart
+from .rows import AddedBatch, KeyRows, StatePart, keys_of
 
 
 def is_watched(key: EstimateKey) -> bool:
@@ -168,10 +168,7 @@ def read_levels(learn: int, fields: Mapping[str, bytes]) -> dict[EstimateKey, Wa
     Raises:
         DamagedFieldError: a field cannot be read.
     """
-    keys = []
-    for name in fields:
-        with reading(name):
-            keys.append(EstimateKey.decode(name.removeprefix(CheckpointField.LEVEL)))
+    keys = keys_of(CheckpointField.LEVEL, [name.removeprefix(CheckpointField.LEVEL) for name in fields])
     try:
         levels = Levels.of_heads(learn, [*fields.values()])
     except ValueError:

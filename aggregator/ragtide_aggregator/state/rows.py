@@ -22,6 +22,26 @@ from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import ADD, MOST, RowColumn, RowTable
 
 
+def keys_of(kind: CheckpointField, names: Sequence[str]) -> list[EstimateKey]:
+    """Return the keys in the names of fields of a kind: all at once, because a reader may have many.
+
+    Args:
+        kind: of the fields.
+        names: the rest of each name.
+
+    Raises:
+        DamagedFieldError: a key cannot be read.
+    """
+    try:
+        return EstimateKey.decode_all(names)
+    except Exception:  # noqa: BLE001 - decoding one by one names the damaged one
+        keys = []
+        for name in names:
+            with reading(kind + name):
+                keys.append(EstimateKey.decode(name))
+        return keys
+
+
 @dataclass(frozen=True)
 class ClosedPairs:
     """Pairs of closed clusters in the order of the clusters, and in a cluster in the order in which they came."""
@@ -264,10 +284,7 @@ class KeyRows(RowTable, StatePart, what="counts"):
             DamagedFieldError: a key cannot be read; the field is that of its counts.
         """
         new = [name for name in names if name not in self._named]
-        keys: list[EstimateKey] = []
-        for name in new:
-            with reading(CheckpointField.ESTIMATE + name):
-                keys.append(EstimateKey.decode(name))
+        keys = keys_of(CheckpointField.ESTIMATE, new)
         added = [key for key in dict.fromkeys(keys) if key not in self._index]
         self._add_keys(added)
         for name, key in zip(new, keys, strict=True):

@@ -20,7 +20,6 @@ from ragtide_aggregator.estimates.headline import (
     chosen_mean,
     firing_alerts,
     more_needed,
-    standing,
 )
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.state.state import AggregatorState
@@ -44,7 +43,7 @@ def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -
     for means in by_group(metric_means(state, IntervalMethod(AUTO, 0.95))).values():
         choice = chosen_mean(means, {})
         assert choice is not None
-        found.append(standing(means, choice, HeadlineNumber(means[choice.place], OVER_ALL), known))
+        found.append(MetricStanding(means, choice, HeadlineNumber(means[choice.place], OVER_ALL), known))
     return found
 
 
