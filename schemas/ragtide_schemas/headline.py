@@ -40,8 +40,6 @@ StopReason = Literal[
 ]
 """Why a labeler scores nothing, as its endpoint reports it."""
 
-STOP_REASONS: Final[tuple[StopReason, ...]] = get_args(StopReason)
-
 ALMOST_ALL: Final = 0.995
 """Share of the interactions from which no text says that the others have no score."""
 

@@ -1,5 +1,6 @@
 """The module with the names of all settings, which a process without the tables of others compares names with."""
 
+from textwrap import fill
 from typing import Final
 
 from ragtide_runtime.settings.environment import kind_of
@@ -9,8 +10,11 @@ _HEAD: Final = '''"""Names of all settings, for a process that builds only its o
 
 from typing import Final
 
-SETTINGS: Final = (
-{names})
+_NAMES: Final = """
+{names}
+"""
+
+SETTINGS: Final = tuple(_NAMES.split())
 """Every setting and table, a setting of a table as `table.setting`."""
 
 PAIRS: Final = ({pairs},)
@@ -25,5 +29,6 @@ def setting_names() -> str:
         names += [name, *(f"{name}.{inner}" for inner in getattr(field.annotation, "model_fields", ()))]
         pairs += [name] if kind_of(field.annotation) == "pairs" else []
     return _HEAD.format(
-        names="".join(f'    "{name}",\n' for name in names), pairs=", ".join(f'"{name}"' for name in pairs)
+        names=fill(" ".join(names), width=120, break_on_hyphens=False),
+        pairs=", ".join(f'"{name}"' for name in pairs),
     )

@@ -97,32 +97,6 @@ def rejected(evidence: ArrayLike, raised: int = 0) -> NDArray[np.bool_]:
     return np.asarray(m >= falling[enough[-1]])
 
 
-def e_benjamini_hochberg(e_values: ArrayLike, rate: float, weights: ArrayLike | None = None) -> NDArray[np.bool_]:
-    """Return which hypotheses e-BH rejects; same shape.
-
-    The expected share of true hypotheses among the rejected ones is at most `rate`, whatever the dependence.
-
-    Args:
-        e_values: 0 or more, infinite allowed, of mean at most 1 if its hypothesis is true; 1-d.
-        rate: the false discovery rate, in (0, 1).
-        weights: 0 or more, set without the data, with a sum of at most 1; 1 / (number of hypotheses) unless given.
-
-    Raises: ValueError for an argument out of its range.
-    Source: Wang, Ramdas (2022), sections 4 and 5.
-
-    >>> e_benjamini_hochberg([80.0, 30.0, 1.0], rate=0.05).tolist()
-    [True, True, False]
-    """
-    e = np.asarray(e_values, dtype=np.float64)
-    if not 0 < rate < 1:
-        raise ValueError(f"rate is {rate}: give a share between 0 and 1, such as 0.1")
-    share = np.full(e.shape, 1 / max(e.size, 1)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != e.shape or not np.all(share >= 0) or share.sum() > 1 + 1e-9:
-        raise ValueError("weights are not as many as e_values, or negative, or add up to more than 1")
-    # No weight times an infinite e-value is no evidence.
-    return rejected(np.multiply(rate * share, e, where=share > 0, out=np.zeros(e.shape)))
-
-
 class AlarmLevel:
     """The level of evidence at which watches alarm, so that few of the alarms of a period are false.
 

@@ -1,6 +1,7 @@
 """Data sets of kept items that commands write."""
 
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from pathlib import Path
 
 import typer
@@ -61,16 +62,25 @@ def write_data_set(
     if to_file is None:
         typer.echo(text, nl=False)
     else:
-        try:
-            write_new(to_file, text, force=force)
-        except FileExistsError:
-            raise ConfigurationError(exists_already(to_file)) from None
-        except OSError as error:
-            raise ConfigurationError(f"{to_file} cannot be written ({error.strerror}): give another --output") from None
+        write_output(to_file, text, force=force)
     err.print(_data_set_summary(specimens, to_file), markup=False, highlight=False, soft_wrap=True)
     if limit is not None and len(specimens.chosen) < limit:
         count = f"{len(specimens.chosen):,} {'item is' if len(specimens.chosen) == 1 else 'items are'}"
         warn(f"--limit is {limit:,}, and {count} kept for this: {keeps}")
+
+
+def write_output(path: Path, text: str, *, force: bool) -> str:
+    """Write a new file, with `force` also one that exists, and return the SHA-256 of its bytes.
+
+    Raises: ConfigurationError if it cannot be written.
+    """
+    try:
+        write_new(path, text, force=force)
+    except FileExistsError:
+        raise ConfigurationError(exists_already(path)) from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written ({error.strerror}): give another --output") from None
+    return sha256(text.encode()).hexdigest()
 
 
 def exists_already(path: Path) -> str:

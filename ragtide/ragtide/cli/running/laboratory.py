@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict
-from hashlib import sha256
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -67,7 +66,6 @@ from ragtide_roles.criteria.pricing import TYPICAL
 from ragtide_roles.criteria.sessions import only_sessions, session_criteria, with_sessions
 from ragtide_roles.kept.annotated import chosen_of_annotations
 from ragtide_roles.kept.annotations import StoredAnnotations
-from ragtide_roles.kept.rows import write_new
 from ragtide_roles.rule_checks import known_metrics
 from ragtide_roles.running import on_signal
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
@@ -107,7 +105,7 @@ from ..printing.laboratory import (
 )
 from ..printing.trust import trust_view
 from . import Given
-from .data_sets import exists_already
+from .data_sets import write_output
 from .files import Problems
 from .gating import GateOptions, exit_for, with_gate, write_file
 from .progress import BarView, Shown, cost_note, interrupted, interruptible, progress_bar
@@ -162,7 +160,7 @@ def finish_fit(
         )
     digest = None
     if content is not None and path is not None:
-        digest = _write(path, content.encode().decode() + "\n", force=force)
+        digest = write_output(path, content.encode().decode() + "\n", force=force)
     if as_json:
         _print_result(result, gathered, source, path, digest)
     else:
@@ -191,16 +189,6 @@ def _print_result(
             "sha256": digest,
         }
     )
-
-
-def _write(path: Path, text: str, *, force: bool) -> str:
-    try:
-        write_new(path, text, force=force)
-    except FileExistsError:
-        raise ConfigurationError(exists_already(path)) from None
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written ({error.strerror}): give another --output") from None
-    return sha256(text.encode()).hexdigest()
 
 
 def file_before(path: Path, criterion: Criterion, *, force: bool) -> CorrectionFile | None:
@@ -234,7 +222,7 @@ def finish_criterion_fit(
     if result.regression is not None and path is not None:
         proxy = result.proxy(source=source, reference=gathered.words, fitted_at=utc_now())
         content = result.file(before, proxy, similarity_sha256=encoder_digest)
-        digest = _write(path, content.encode().decode() + "\n", force=before is not None)
+        digest = write_output(path, content.encode().decode() + "\n", force=before is not None)
     if as_json:
         _print_result(result, gathered, source, path, digest)
     else:
