@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
     JsonValue,
     StringConstraints,
     ValidationError,
+    create_model,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema, from_json, to_json
@@ -202,6 +203,38 @@ class WireModel(BaseModel):
         values = self.__dict__
         return {name: values[name] for name in _shared_names(type(self), other)}
 
+    @classmethod
+    def of_shared(cls, source: "WireModel", given: dict[str, Any]) -> Self:
+        """Return the model with the values of the fields that another model has too, and with other values.
+
+        The other model has checked the shared values by the same types, so that only the given values are checked. A
+        field in neither has its default.
+
+        Args:
+            source: a valid model.
+            given: values of fields; they replace those of the other model.
+
+        Raises:
+            pydantic.ValidationError: a given value breaks the contract.
+        """
+        checker, fixed, made, names = _recipe(cls, type(source), tuple(given))
+        try:
+            checked = checker(given).__dict__
+        except ValidationError:
+            return cls.model_validate({**source.shared_with(cls), **given})
+        values, model = source.__dict__, cls.__new__(cls)
+        fields = fixed.copy()
+        for name in names:
+            fields[name] = values[name]
+        for name, make in made:
+            fields[name] = make()
+        fields |= checked
+        _set_attribute(model, "__dict__", fields)
+        _set_attribute(model, "__pydantic_fields_set__", {*names, *given})
+        _set_attribute(model, "__pydantic_extra__", None)
+        _set_attribute(model, "__pydantic_private__", None)
+        return model
+
     # So Pydantic still builds nested models without a call of `__init__`.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
@@ -262,6 +295,14 @@ class WireModel(BaseModel):
         except AttributeError:
             return LeftOut()
 
+    @property
+    def has_left_out(self) -> bool:
+        """Whether this model was given a value that it could not read."""
+        try:
+            return bool(_left_out_of(self))
+        except AttributeError:
+            return False
+
     def with_left_out(self, more: LeftOut) -> Self:
         """Return the model with more values counted as left out."""
         if more:
@@ -316,6 +357,42 @@ _left_out_of: Final[Callable[[WireModel], LeftOut]] = WireModel.__dict__["_left_
 @cache
 def _shared_names(model: type[WireModel], other: type[WireModel]) -> tuple[str, ...]:
     return tuple(name for name in model.model_fields if name in other.model_fields and name != "schema_version")
+
+
+_set_attribute: Final = object.__setattr__
+"""Sets an attribute of a frozen model."""
+
+
+class _Recipe(NamedTuple):
+    """How a model is made of the shared fields of another model and of given fields."""
+
+    check: Callable[[dict[str, Any]], WireModel]
+    """Returns the given fields as a model of these alone."""
+    defaults: dict[str, Any]
+    """Every field in its order, with its default, or with None where a value follows."""
+    made: Sequence[tuple[str, Callable[[], Any]]]
+    """Fields whose default is made anew for each model."""
+    shared: Sequence[str]
+    """Fields that have the values of the other model."""
+
+
+@cache
+def _recipe(model: type[WireModel], source: type[WireModel], given: tuple[str, ...]) -> _Recipe:
+    if model.__pydantic_decorators__.model_validators:
+        raise TypeError(f"{model.__name__} has rules about several fields, which no part of it can check")
+    shared = [name for name in _shared_names(source, model) if name not in given]
+    fields = model.model_fields
+    parts: dict[str, Any] = {name: (fields[name].annotation, fields[name]) for name in given}
+    part: type[WireModel] = create_model(model.__name__, __base__=WireModel, **parts)
+    makers: Any = [
+        (name, field.default_factory)
+        for name, field in fields.items()
+        if field.default_factory and name not in given and name not in shared
+    ]
+    if unknown := [name for name, field in fields.items() if field.is_required() and name not in {*shared, *given}]:
+        raise TypeError(f"{', '.join(unknown)}: required, and neither shared nor given")
+    defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
+    return _Recipe(part.__pydantic_validator__.validate_python, defaults, makers, shared)
 
 
 End = TypeVar("End")

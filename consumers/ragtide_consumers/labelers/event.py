@@ -62,31 +62,45 @@ def metric_event(
         pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
     """
     by = labeling.by or called
-    if interaction.is_session:  # it is no interaction of the traffic: it has no outcome, usage, steps and covariates
+    outcomes: Mapping[str, float] = {}
+    if interaction.unit is None:
+        outcomes = outcome_scores(interaction)
+    else:  # a session is no interaction of the traffic: it has no outcome, usage, steps and covariates
         interaction, covariates = interaction.model_copy(update=_ONLY_OF_ANSWERS), ()
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
     beside = [_evaluator_scores(interaction, part) for part in labeling.beside]
-    fields = interaction.shared_with(MetricEvent)
-    fields |= _shared_fields(by, labeling, steps, bound, 1.0)
-    if not interaction.is_session:
-        fields["scores"] = {**fields["scores"], **outcome_scores(interaction)}
-    fields |= {
-        "covariates": covariates_of(interaction, covariates),
-        "entry_id": entry_id,
-        "labeled_at": labeled_at,
-        "splitter": labeling.splitter,
-        "judged": None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
+    fields = _shared_fields(by, labeling, steps, bound, 1.0)
+    fields["scores"] = {**fields["scores"], **outcomes}
+    fields["labeled_at"], fields["latency_s"] = labeled_at, min(latency_s, LATENCY_MAX_S)
+    if entry_id is not None:
+        fields["entry_id"] = entry_id
+    if labeling.splitter is not None:
+        fields["splitter"] = labeling.splitter
+    if covariates:  # else the interaction's own are shared
+        fields["covariates"] = covariates_of(interaction, covariates)
+    if labeling.judged is not None:
+        fields["judged"] = _judged_scores(interaction, labeling.judged, bound)
+    if labeling.prompt_tokens or labeling.completion_tokens or labeling.cost_sources:
+        fields |= _calls(labeling)
+    left_out = len(bound.dropped)
+    if beside:
+        fields["beside"] = tuple(scores for scores, _ in beside)
+        left_out += sum(dropped for _, dropped in beside)
+    if bound.declared:
+        fields["declared"] = bound.declared
+    if labeling.counters or left_out or interaction.usage is not None:
+        fields["counters"] = _counters(labeling, usage_clipped(interaction), left_out)
+    return MetricEvent.of_shared(interaction, fields)
+
+
+def _calls(labeling: Labeling) -> dict[str, Any]:
+    return {
         # Cap values that are too large for an event: the scores still count.
         "prompt_tokens": min(labeling.prompt_tokens, TOKENS_MAX),
         "completion_tokens": min(labeling.completion_tokens, TOKENS_MAX),
-        "cost_source": ", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] if labeling.cost_sources else None,
-        "latency_s": min(latency_s, LATENCY_MAX_S),
-        "counters": _counters(labeling, usage_clipped(interaction), len(bound.dropped) + sum(n for _, n in beside)),
-        "declared": bound.declared or None,
-        "beside": tuple(scores for scores, _ in beside) or None,
+        "cost_source": ", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] or None,
     }
-    return MetricEvent.model_validate(fields)
 
 
 def _counters(labeling: Labeling, clipped: int, left_out: int) -> dict[str, int]:
@@ -106,10 +120,10 @@ class _CappedDeclarations:
     dropped: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, labeling: Labeling, steps: StepScores) -> Self:
+    def of(cls, labeling: Labeling, steps: StepScores) -> "_CappedDeclarations":
         """Return those of a labeling. Those of steps are left out first, then the last ones by name."""
         if not labeling.declared and not steps.declared:
-            return cls({})
+            return _NOTHING_DECLARED
         if len(labeling.declared) + len(steps.declared) <= DECLARED_MAX:
             return cls({**labeling.declared, **steps.declared})
         # By name, so that the same metrics are left out of each event.
@@ -122,6 +136,9 @@ class _CappedDeclarations:
         return (
             values if not self.dropped else {name: value for name, value in values.items() if name not in self.dropped}
         )
+
+
+_NOTHING_DECLARED: Final = _CappedDeclarations({})
 
 
 def _evaluator_scores(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[EvaluatorScores, int]:
@@ -170,20 +187,23 @@ def _shared_fields(
     by: LabelerId, labeling: Labeling, steps: StepScores, bound: _CappedDeclarations, probability: float
 ) -> dict[str, Any]:
     """Return the fields of an event's part that every labeler fills in."""
-    rates = bound.kept(labeling.rates)
     scores, absent = labeling.scores, labeling.absent
     if steps.declared:
         scores, absent = {**scores, **steps.scores}, {**absent, **steps.absent}
-    return {
+    fields: dict[str, Any] = {
         "labeler": by.name,
         "labeler_version": by.version,
         "profile": by.profile,
-        "prompts": labeling.prompts,
         "scores": bound.kept(scores),
-        "absent": bound.kept(absent),
         "cost_usd": min(labeling.cost_usd, COST_MAX_USD),
-        "inclusion": {name: max(probability * rate, PROBABILITY_MIN) for name, rate in rates.items()} or None,
     }
+    if labeling.prompts:
+        fields["prompts"] = labeling.prompts
+    if absent:
+        fields["absent"] = bound.kept(absent)
+    if rates := bound.kept(labeling.rates):
+        fields["inclusion"] = {name: max(probability * rate, PROBABILITY_MIN) for name, rate in rates.items()}
+    return fields
 
 
 def _scores(interaction: RagInteraction) -> list[float]:

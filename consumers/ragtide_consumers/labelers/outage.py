@@ -58,8 +58,10 @@ class LabelerOutage:
         Args:
             asked_at: time at which the labeler was asked (`now`).
         """
+        if self._since is None:
+            return
         called = any(name.endswith("_calls") and count for name, count in counters.items())
-        if self._since is None or asked_at < self._refused_at or (self._is_remote and not called):
+        if asked_at < self._refused_at or (self._is_remote and not called):
             return
         if self._warned:
             log.info(

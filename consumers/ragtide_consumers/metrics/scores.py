@@ -132,13 +132,14 @@ def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
     They are 1 for an empty outcome, else 0, the number of documents, and each number of the usage that was given. A
     number beyond the range of its metric counts as the end of the range; `usage_clipped` counts such numbers.
     """
-    usage = given_usage(interaction)
-    return {
+    scores = {
         EMPTY_RETRIEVAL.name: float(interaction.nothing_retrieved),
         EMPTY_RESPONSE.name: float(has_no_answer(interaction)),
         RETRIEVAL_DOCUMENTS.name: float(len(interaction.documents)),
-        **{USAGE[field].name: min(float(number), USAGE[field].upper) for field, number in usage.items()},
     }
+    for field, number in given_usage(interaction).items():
+        scores[USAGE[field].name] = min(float(number), USAGE[field].upper)
+    return scores
 
 
 def given_usage(interaction: RagInteraction) -> dict[str, float]:

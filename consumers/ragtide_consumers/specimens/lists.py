@@ -207,13 +207,15 @@ class SpecimenLists:
         places = [ListPlace(SPECIMEN_SAMPLE, self._settings.sample_n)] if self.sampled(event) else []
         if self._settings.newest_n and self._is_newest(event.pipeline, now):
             places.append(ListPlace(SPECIMEN_NEWEST, self._settings.newest_n))
+        if not event.beside:
+            return [*places, *self._labeler_places(event, now)]
         for scored in event.by_evaluator():
             places += self._labeler_places(scored, now)
         # Two evaluators may propose it for one list.
-        return list({place.name: place for place in reversed(places)}.values())[::-1] if event.beside else places
+        return list({place.name: place for place in reversed(places)}.values())[::-1]
 
     def _labeler_places(self, event: MetricEvent, now: float) -> list[ListPlace]:
-        places = list(self._worst_places(event, event.labeler, event.scores, now))
+        places = self._worst_places(event, event.labeler, event.scores, now)
         if event.judged is not None:
             if event.judged.uniform and event.judged.scores:
                 places.append(ListPlace(SPECIMEN_JUDGED, JUDGED_MAX))
@@ -224,7 +226,7 @@ class SpecimenLists:
 
     def _worst_places(
         self, event: MetricEvent, labeler: str, scores: Mapping[str, float], now: float
-    ) -> Sequence[ListPlace]:
+    ) -> list[ListPlace]:
         places: list[ListPlace] = []
         key = event.pipeline, labeler
         source = self._sources.get(key)

@@ -167,7 +167,9 @@ def without_thoughts(interaction: RagInteraction) -> RagInteraction:
     changes: dict[str, object] = {}
     if (response := answer_of(interaction.response)) != interaction.response:
         changes["response"] = response.strip()
-    turns = interaction.history or ()
+    turns = interaction.history
+    if not turns:
+        return interaction.model_copy(update=changes) if changes else interaction
     answers = [answer_of(turn.response) for turn in turns]
     if any(answer != turn.response for answer, turn in zip(answers, turns, strict=True)):
         changes["history"] = tuple(

@@ -347,8 +347,9 @@ class CommitLoop:
         """Add the result of an entry to be committed."""
         self._waiting.append((entry, result))
         self._waiting_bytes += entry.size_bytes
-        self._added.set()
-        self._all_committed.clear()
+        if len(self._waiting) == 1:
+            self._added.set()
+            self._all_committed.clear()
 
     def _outcomes(self) -> dict[str, Counted]:
         name = self._labeler()
@@ -378,10 +379,12 @@ class CommitLoop:
                 await self._added.wait()
             batch = self._waiting[:MOST]
             del self._waiting[:MOST]
-            self._waiting_bytes -= sum(entry.size_bytes for entry, _ in batch)
-            self._taken.set()
-            if not self._waiting:
+            if self._waiting:
+                self._waiting_bytes -= sum(entry.size_bytes for entry, _ in batch)
+            else:
+                self._waiting_bytes = 0
                 self._added.clear()
+            self._taken.set()
             try:
                 outcomes = await self._commit([result for _, result in batch])
                 for outcome in CommitOutcome:

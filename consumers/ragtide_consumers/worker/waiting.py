@@ -191,6 +191,7 @@ class Patience:
 
     def __init__(self, labeler: Labeler) -> None:
         self.labeler = labeler
+        self._replaceable = labeler if isinstance(labeler, ReplaceableLabeler) else None
         self.outage = LabelerOutage(labeler.name, "interactions wait and none is lost")
         self._random = random.Random()  # noqa: S311  # jitter is no secret
 
@@ -223,8 +224,8 @@ class Patience:
                 return TimedLabeling(labeling, perf_counter() - started, by)
 
     async def _scores(self, interaction: RagInteraction) -> tuple[Labeling, LabelerId]:
-        if isinstance(self.labeler, ReplaceableLabeler):
-            return await self.labeler.label_in_force(interaction)
+        if self._replaceable is not None:
+            return await self._replaceable.label_in_force(interaction)
         return await scores_of(self.labeler, interaction), labeler_id(self.labeler)
 
     def wait_s(self, error: LabelerUnavailable) -> float:

@@ -430,7 +430,8 @@ class LabelWorker:
             interaction = self._user_ids.with_pseudonym(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
             raise _RejectedError(error.reason, error.detail) from None
-        if left_out := interaction.left_out:
+        if interaction.has_left_out:
+            left_out = interaction.left_out
             self._telemetry.left_out(left_out)
             self._log_limit.warning(
                 log,
