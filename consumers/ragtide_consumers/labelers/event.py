@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, MetricEvent, RagInteraction
 from ragtide_schemas.declared import DECLARED_MAX

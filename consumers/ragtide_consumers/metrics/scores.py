@@ -137,8 +137,8 @@ def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
         EMPTY_RESPONSE.name: float(has_no_answer(interaction)),
         RETRIEVAL_DOCUMENTS.name: float(len(interaction.documents)),
     }
-    for field, number in given_usage(interaction).items():
-        scores[USAGE[field].name] = min(float(number), USAGE[field].upper)
+    for kind, number in given_usage(interaction).items():
+        scores[USAGE[kind].name] = min(float(number), USAGE[kind].upper)
     return scores
 
 

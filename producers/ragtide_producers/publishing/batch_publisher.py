@@ -34,15 +34,14 @@ LONGEST_PAUSE_S = 0.5
 
 def first_batch(commands: Iterable[PublishCommand], most: int = BATCH) -> list[PublishCommand]:
     """Return the first commands that one call of a script runs: those of one partition, within the limits."""
-    batch: list[PublishCommand] = []
-    size, partition = 0, -1
-    for command in islice(commands, most):
+    batch = list(islice(commands, most))
+    if not batch:
+        return batch
+    size, partition = 0, batch[0].partition
+    for number, command in enumerate(batch):
         size += len(command.payload)
         if command.partition != partition or size > BATCH_BYTES:
-            if batch:
-                break
-            partition = command.partition
-        batch.append(command)
+            return batch[: max(number, 1)]
     return batch
 
 
@@ -59,21 +58,14 @@ class BatchPublisher:
 
     def __init__(self, layout: Layout, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
         self._prefix = layout.prefix
-        self._outcomes: list[Publication | None] = []
-        waiting: list[PublishCommand] = []
-        places: list[int] = []
-        for place, command in enumerate(commands):
-            if isinstance(command, PublishCommand):
-                waiting.append(command)
-                places.append(place)
-                self._outcomes.append(None)
-            else:
-                self._outcomes.append(command)
+        given = list(commands)
+        self._outcomes = [None if isinstance(command, PublishCommand) else command for command in given]
+        waiting = [(command, place) for place, command in enumerate(given) if isinstance(command, PublishCommand)]
         if layout.partitions > 1:
             # A stable sort: commands of one partition come together and keep their order.
-            order = sorted(range(len(waiting)), key=lambda number: waiting[number].partition)
-            waiting, places = [waiting[number] for number in order], [places[number] for number in order]
-        self._waiting, self._places = deque(waiting), deque(places)
+            waiting.sort(key=lambda pair: pair[0].partition)
+        self._waiting = deque(command for command, _ in waiting)
+        self._places = deque(place for _, place in waiting)
         self._block_s = block_s
         self._waited_s = 0.0
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=0.0)
@@ -89,8 +81,9 @@ class BatchPublisher:
             StreamFullError: there was no room for `block_s`.
         """
         full: list[tuple[PublishCommand, int]] = []
+        next_command, next_place = self._waiting.popleft, self._places.popleft
         for outcome in outcomes:
-            command, place = self._waiting.popleft(), self._places.popleft()
+            command, place = next_command(), next_place()
             if outcome is None:
                 full.append((command, place))
             else:

@@ -285,12 +285,14 @@ def _reader(commands: Sequence[PublishCommand]) -> Callable[[bytes], list[Public
 def publications(interaction_ids: Sequence[str], reply: bytes) -> list[Publication | None]:
     """Return the outcomes of items from the reply of their script; None for an item that must wait for room."""
     words = reply.decode().split(" ")
-    return [_publication(name, word) for name, word in zip(interaction_ids, words, strict=True)]
+    return [
+        # Most are added.
+        Publication(name, word, True) if word[0].isdecimal() else _publication(name, word)
+        for name, word in zip(interaction_ids, words, strict=True)
+    ]
 
 
 def _publication(interaction_id: str, word: str) -> Publication | None:
-    if word[0].isdecimal():
-        return Publication(interaction_id, word, added=True)
     if word[0] == KNOWN:
         return Publication(interaction_id, word[1:], added=False)
     return None if word == FULL else Publication(interaction_id, None, added=False, dropped=Dropped(word))

@@ -4,14 +4,14 @@ import asyncio
 import math
 import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
-from redis import Redis, RedisError
+from redis import Redis, RedisError, __version__
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.client import Pipeline
@@ -26,7 +26,7 @@ from redis.asyncio.sentinel import SentinelManagedConnection as AsyncSentinelCon
 from redis.asyncio.sentinel import SentinelManagedSSLConnection as AsyncSentinelSSLConnection
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.cluster import ClusterNode, RedisCluster
-from redis.connection import Connection, parse_url
+from redis.connection import Connection, ConnectionPool, parse_url
 from redis.exceptions import (
     ConnectionError,  # noqa: A004 - Redis's own
     CrossSlotTransactionError,
@@ -79,9 +79,9 @@ def connect(url: str) -> Redis:
     """
     address = address_of(url)
     if address.kind == "single":
-        kind = parse_url(url).get("connection_class", Connection)  # type: ignore[no-untyped-call]  # so in redis-py
-        options = {"connection_class": _leaving(kind), "retry": _once_more(Retry), **TIMEOUTS}
-        return Redis.from_url(url, **options, **address.tls_options())
+        of_url = parse_url(url)  # type: ignore[no-untyped-call]  # so in redis-py
+        options = {"retry": _once_more(Retry), **TIMEOUTS, **address.tls_options(), **_leaving_in(of_url, Connection)}
+        return Redis.from_pool(ConnectionPool(**options))
     if address.kind == "cluster":
         nodes = [ClusterNode(*node) for node in address.nodes]  # type: ignore[no-untyped-call]  # untyped in redis-py
         options = {"retry": Retry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
@@ -123,17 +123,10 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     """
     address = address_of(url)
     if address.kind == "single":
-        kind: type = parse_async_url(url).get("connection_class", AsyncConnection)
-        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=connections,
-            timeout=SOCKET_TIMEOUT_S,
-            connection_class=_leaving(kind),
-            retry=_once_more(AsyncRetry),
-            **TIMEOUTS,
-            **address.tls_options(),
-        )
-        return _Single.from_pool(pool)
+        of_url = _leaving_in(parse_async_url(url), AsyncConnection)
+        options = {"retry": _once_more(AsyncRetry), **TIMEOUTS, **address.tls_options(), **of_url}
+        waits = {"max_connections": connections, "timeout": SOCKET_TIMEOUT_S}
+        return _Single.from_pool(BlockingConnectionPool(**waits | options))
     if address.kind == "cluster":
         nodes = [AsyncClusterNode(*node) for node in address.nodes]
         options = {"retry": AsyncRetry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
@@ -147,6 +140,15 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     return cast("AsyncRedis", manager.master_for(address.master, **options))
 
 
+try:
+    from redis.driver_info import DriverInfo
+except ImportError:  # of redis-py before 7.2, which reads its version once
+    DRIVER: dict[str, Any] = {}
+else:
+    DRIVER = {"driver_info": DriverInfo(lib_version=__version__)}
+"""What a connection says of the library. redis-py would read its own version from its files for each connection."""
+
+
 class ServerLeftError(ConnectionError):
     """The server cannot do its work now, and the connection to it was closed: the next command opens one anew."""
 
@@ -158,7 +160,7 @@ class _Aging:
     """Monotonic time at which a connection of this client left its server; each client has a class of its own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+        super().__init__(*args, **options | DRIVER)
         self._connected_at = self._renew_at = math.inf
         connection: Any = self
         connection.register_connect_callback(self._connected)
@@ -203,8 +205,24 @@ class _Leaving(_Aging):
         connection.check_health()
 
 
+try:
+    from hiredis import pack_command
+except ImportError:  # not in the core install
+    pack_command = None  # type: ignore[assignment]
+
+
 class _AsyncLeaving(_Aging):
-    """Does as `_Leaving`, for asynchronous clients."""
+    """Does as `_Leaving`, for asynchronous clients.
+
+    It packs a script's call in C, as redis-py's blocking client does: it has an argument for each entry of a batch.
+    """
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        if args[0] == "EVALSHA" and pack_command is not None:
+            return [pack_command(args)]
+        connection: Any = super()
+        packed: list[bytes] = connection.pack_command(*args)
+        return packed
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
         connection: Any = super()
@@ -227,6 +245,11 @@ class _AsyncLeaving(_Aging):
 def _leaving(connection: Any) -> type:
     mixin = _AsyncLeaving if iscoroutinefunction(connection.read_response) else _Leaving
     return type(f"Leaving{connection.__name__}", (mixin, connection), {"left_at": 0.0})
+
+
+def _leaving_in(of_url: Mapping[str, Any], usual: type) -> dict[str, Any]:
+    # The pool of a URL would take its own class for TLS and for a socket of Unix.
+    return {**of_url, "connection_class": _leaving(of_url.get("connection_class", usual))}
 
 
 R = TypeVar("R", Retry, AsyncRetry)
