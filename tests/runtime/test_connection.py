@@ -49,6 +49,7 @@ def test_a_connection_of_every_kind_of_url_leaves_a_demoted_server(url: str) -> 
 
 @given(st.lists(st.one_of(st.binary(max_size=50), st.text(max_size=50), st.integers(), st.floats(allow_nan=False))))
 def test_the_call_of_a_script_is_packed_as_every_command_is(arguments: list[str | bytes | int | float]) -> None:
-    connection = connect_async("redis://host").connection_pool.make_connection()
+    pool: Any = connect_async("redis://host").connection_pool
+    connection = pool.make_connection()
     expected = AbstractConnection.pack_command(connection, "EVALSHA", "0" * 40, *arguments)
     assert b"".join(connection.pack_command("EVALSHA", "0" * 40, *arguments)) == b"".join(expected)

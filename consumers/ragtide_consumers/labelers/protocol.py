@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from math import isfinite
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
@@ -57,7 +57,8 @@ class SampleUnavailable(LabelerUnavailable):
         self.is_over_budget = is_over_budget
 
 
-class LabelerId(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelerId:
     """Name, version and formulas of a labeler; an estimate never mixes two labeler ids."""
 
     name: str
