@@ -1,13 +1,10 @@
 """All estimates of a state: means, errors against gold scores, prediction-powered means. No clock, no I/O."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from math import ceil, isnan
+from collections.abc import Collection, Iterable, Sequence
+from math import ceil
 from typing import Final
 
-import numpy as np
-
 from ragtide_schemas import Estimate
-from ragtide_schemas.known_labelers import certain_band
 from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
@@ -15,14 +12,12 @@ from ..state.state import AggregatorState
 from ..statistics.intervals.asymptotic import values_needed
 from ..statistics.intervals.pair_estimates import LEAST_CLUSTERS
 from ..statistics.means.strategies import OF_MOMENTS
-from ..statistics.pairs.prediction_powered import Everything
-from ..statistics.tables.batches import Floats
 from ..statistics.tables.names import AUTO
+from .by_pairs import estimates_by_pairs
 from .choices import PREDICTION_POWERED
 from .gold_errors import errors_of
 from .means import MetricMean, absences, mean, metric_mean, share_rows, usage
-from .record import record
-from .view import IntervalMethod, MeasuredView, ScaledMean, View, read_view, windows_of
+from .view import IntervalMethod, View, read_view, windows_of
 
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 """Interval strategies; intervals of `auto` and `running` stay valid however often a reader looks at them."""
@@ -63,7 +58,7 @@ def estimates(
     whole = View(state, ongoing=ongoing)
     wanted = [(whole, rows), *(windows_of(state, rows) if windows else ())]
     result = [estimate for view, members in wanted for estimate in _view_estimates(view, members, method)]
-    result += [estimate for _, of_row in _estimates_by_pairs(state, rows, method) for estimate in of_row]
+    result += [estimate for of_row in estimates_by_pairs(state, rows, method).values() for estimate in of_row]
     return sorted(
         result,
         key=lambda e: (
@@ -104,8 +99,8 @@ def metric_means(
             metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
-    by_pairs = _estimates_by_pairs(state, rows, method)
-    means += [mean for row, estimated in by_pairs for mean in _powered_means(keys[row], estimated)]
+    by_pairs = estimates_by_pairs(state, rows, method)
+    means += [mean for row, estimated in by_pairs.items() for mean in _powered_means(keys[row], estimated)]
     return sorted(means, key=lambda mean: (mean.key.pipeline, mean.key.metric, mean.key.labeler, not mean.is_powered))
 
 
@@ -144,66 +139,4 @@ def _view_estimates(view: View, rows: list[int], method: IntervalMethod) -> list
         usage(measured, row) if keys[row].metric in UNBOUNDED else mean(measured, row, shares[row], absent.get(row, {}))
         for row in means
     ]
-    return result
-
-
-def _known(number: Floats) -> float | None:
-    return None if isnan(number[0]) else float(number[0])
-
-
-def _estimates_by_pairs(
-    state: AggregatorState, rows: Sequence[int], method: IntervalMethod
-) -> Iterator[tuple[int, list[Estimate]]]:
-    """Yield each of the rows that is the proxy of pairs, with the estimates by these pairs; all are read together."""
-    proxies = [row for row in rows if state.pairs.of(row)]
-    if proxies:
-        measured = read_view(View(state), proxies, IntervalMethod("asymptotic", method.confidence))
-        for row in proxies:
-            yield row, _of_proxy(measured, row)
-
-
-def _of_proxy(measured: MeasuredView, row: int) -> list[Estimate]:
-    state, confidence = measured.view.state, measured.method.confidence
-    numbers = measured.numbers.of(row)
-    moments = measured.numbers.moments.at(np.array([measured.numbers.places[row]]))
-    everything = Everything(moments, np.array([numbers.n_absent], dtype=np.float64))
-    result = []
-    for place in state.pairs.of(row):
-        key = state.pairs.keys[place].reference
-        lowest, highest = key.value_range
-        definition = state.definition(key)
-        # Proxy scores that were kept with different probabilities are not a plain sample: their part of the variance is
-        # unknown, so the prediction-powered mean is withheld.
-        for powered in (False,) if numbers.mixed else (False, True):
-            pairs = state.pairs.read(place, everything, confidence=confidence, powered=powered)
-            clusters = float(pairs.n_clusters[0])
-            estimate = _known(pairs.estimate)
-            mean = ScaledMean(estimate, float(pairs.lower[0]), float(pairs.upper[0])).in_unit(lowest, highest)
-            result.append(
-                record(
-                    measured,
-                    row,
-                    key.metric,
-                    mean,
-                    lowest=lowest,
-                    highest=highest,
-                    direction=None if definition is None else definition.direction,
-                    kind=None if definition is None else definition.kind,
-                    n=int(pairs.n[0]),
-                    n_traffic=None,
-                    n_absent=int(pairs.n_absent[0]),
-                    coverage=_known(pairs.coverage),
-                    proxy_coverage=None if numbers.mixed else _known(pairs.proxy_coverage),
-                    population_size=None,
-                    profile=key.profile,
-                    labeler=key.labeler,
-                    labeler_version=key.labeler_version,
-                    estimator=PREDICTION_POWERED if powered else "weighted",
-                    proxy=state.keys[row].labeler,
-                    band=certain_band(definition, key.labeler, (mean.lower, mean.estimate, mean.upper)),
-                    n_effective=float(pairs.n_effective[0]),
-                    design_effect=_known(pairs.design_effect),
-                    n_clusters=None if isnan(clusters) else int(clusters),
-                )
-            )
     return result

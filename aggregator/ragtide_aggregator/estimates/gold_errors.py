@@ -15,7 +15,7 @@ from ..events.keys import GOLD, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.intervals.rmse import aggregated_rmse, consistency_score
 from .record import record
-from .view import IntervalMethod, MeasuredView, ScaledMean, Trend, View, read_view, trend
+from .view import IntervalMethod, MeasuredView, ScaledMean, Trend, View, ViewNumbers, read_view, trend
 
 RMSE: Final = "rmse."
 """Family of the errors against gold: `rmse.trace.adherence` of one metric, `rmse.trace` aggregated over its family."""
@@ -46,8 +46,10 @@ def errors_of(view: View, rows: list[int], method: IntervalMethod) -> list[Estim
     needed = dict.fromkeys(errors) | dict.fromkeys(gold for gold in golds.values() if gold is not None)
     needed |= dict.fromkeys(row for members in pooled for row in members)
     measured = read_view(view, list(needed), method)
+    before = view.before()
+    now, past = Pooling(measured.numbers), None if before is None else Pooling(before.read(list(needed)))
     result = [rmse(measured, row, golds[row]) for row in errors]
-    return result + [estimate for members in pooled for estimate in family_estimates(measured, members)]
+    return result + [estimate for members in pooled for estimate in family_estimates(measured, members, now, past)]
 
 
 def rmse(measured: MeasuredView, row: int, gold: int | None) -> Estimate:
@@ -109,18 +111,51 @@ def _family(squared_error_metric: str) -> str:
     return squared_error_metric.removeprefix(SQUARED_ERROR).partition(".")[0]
 
 
-def family_estimates(measured: MeasuredView, rows: list[int]) -> list[Estimate]:
-    """Return RMSE and consistency score of a family; empty while one of its metrics has no values."""
-    view, method = measured.view, measured.method
+class Pooling:
+    """Pools the rows of families. The intervals of all rows are computed together, once for each size of a family.
+
+    Args:
+        numbers: of all these rows, and perhaps of others.
+    """
+
+    def __init__(self, numbers: ViewNumbers) -> None:
+        self._numbers = numbers
+        self._means: dict[IntervalMethod, list[ScaledMean]] = {}
+
+    def pooled(self, rows: list[int], method: IntervalMethod) -> ScaledMean:
+        """Return the aggregated RMSE of a family with its interval."""
+        shared = method.shared_by(len(rows))
+        if shared not in self._means:
+            self._means[shared] = self._numbers.means(shared)
+        parts = [self._means[shared][self._numbers.places[row]] for row in rows]
+        known = [part.estimate for part in parts if part.estimate is not None]
+        return ScaledMean(
+            aggregated_rmse(known) if len(known) == len(parts) else None,
+            aggregated_rmse([part.lower for part in parts]),
+            aggregated_rmse([part.upper for part in parts]),
+            # Of several strategies, the weakest.
+            min(part.strategy for part in parts),
+        )
+
+
+def family_estimates(measured: MeasuredView, rows: list[int], pooling: Pooling, past: Pooling | None) -> list[Estimate]:
+    """Return RMSE and consistency score of a family; empty while one of its metrics has no values.
+
+    Args:
+        measured: view with the rows.
+        rows: of the squared errors of the family.
+        pooling: of the same view.
+        past: of the window before it; None for all time.
+    """
+    method = measured.method
     fewest = min(rows, key=lambda row: measured.numbers.of(row).n)
-    now = _pooled(view, rows, method)
+    now = pooling.pooled(rows, method)
     if now.estimate is None:
         return []
-    before = view.before()
     change = Trend()
-    if before is not None:
+    if past is not None:
         half = method.shared_by(2)
-        change = trend(_pooled(view, rows, half), _pooled(before, rows, half))
+        change = trend(pooling.pooled(rows, half), past.pooled(rows, half))
     ends = consistency_score(now.upper), consistency_score(now.lower)
     consistency = ScaledMean(consistency_score(now.estimate), *ends, now.strategy)
     error: dict[str, Any] = {}
@@ -141,15 +176,3 @@ def family_estimates(measured: MeasuredView, rows: list[int]) -> list[Estimate]:
             lowest=0.0, highest=1.0, direction=Direction.HIGHER, kind=Kind.ALGEBRAIC, **mirrored,
         ),
     ]  # fmt: skip
-
-
-def _pooled(view: View, rows: list[int], method: IntervalMethod) -> ScaledMean:
-    parts = view.read(rows).means(method.shared_by(len(rows)))
-    known = [part.estimate for part in parts if part.estimate is not None]
-    return ScaledMean(
-        aggregated_rmse(known) if len(known) == len(parts) else None,
-        aggregated_rmse([part.lower for part in parts]),
-        aggregated_rmse([part.upper for part in parts]),
-        # Of several strategies, the weakest.
-        min(part.strategy for part in parts),
-    )

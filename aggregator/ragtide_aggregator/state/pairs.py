@@ -132,15 +132,17 @@ class PairRows(StatePart):
         """Set the sums over the pairs of a row (`PairTable.set_sums`)."""
         self._table.set_sums(row, totals)
 
-    def read(self, row: int, everything: Everything, *, confidence: float, powered: bool) -> Powered:
-        """Return the estimate of a row (`PairTable.read`), with an interval over closed clusters where there are any.
+    def read(self, rows: Rows, everything: Everything, *, confidence: float, powered: bool) -> Powered:
+        """Return the estimates of rows (`PairTable.read`), with intervals over closed clusters where there are any.
 
         Args:
-            row: index.
+            rows: indexes; all of them, or none, count in clusters.
+            everything: about all items, one element per row.
+            confidence: level of the intervals.
             powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
         """
-        closed = self._closed if row in self._clustered else None
-        return read_pairs(self._table, closed, row, everything, confidence=confidence, powered=powered)
+        closed = self._closed if self.is_clustered(int(rows[0])) else None
+        return read_pairs(self._table, closed, rows, everything, confidence=confidence, powered=powered)
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a row with a negative or infinite number; None without one."""

@@ -400,7 +400,7 @@ class PairPanes(PanePlaces):
             pairs.merge(row, self.pairs, place)
             closed.merge(row, self.closed, place)
         clustered = any(place in self._clustered for place in places)
-        return read_pairs(pairs, closed if clustered else None, row, everything, confidence=confidence)
+        return read_pairs(pairs, closed if clustered else None, np.array([row]), everything, confidence=confidence)
 
 
 class Covered(NamedTuple):

@@ -254,22 +254,21 @@ def _read_version_1(sums: Floats) -> Floats:
 def read_pairs(
     pairs: PairTable,
     closed: ClusteredPairs | None,
-    row: int,
+    rows: Rows,
     everything: Everything | None,
     *,
     confidence: float,
     powered: bool = True,
 ) -> Powered:
-    """Return the estimate of a row over all its pairs, with an interval over closed clusters where there are any.
+    """Return the estimates of rows over all their pairs, with intervals over closed clusters where there are any.
 
     Args:
         pairs: table with all pairs.
         closed: table with the pairs of closed clusters; None where each item counts by itself.
-        row: index in both.
-        everything: about all items, with the sums over clusters; None if nothing is known about them.
+        rows: indexes in both.
+        everything: about all items, with the sums over clusters, one element per row; None if nothing is known.
         powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
     """
-    rows = np.array([row])
     estimates = pairs.read(rows, everything, confidence=confidence, powered=powered)
     if closed is None:
         return estimates
