@@ -89,7 +89,47 @@ async def _never() -> int:
     return 7
 
 
-@pytest.mark.parametrize("code", [_awaits, _iterates, _enters, _waits_by_a_branch, _numbers, len, print, object()])
+class Traced:
+    """Waits before it calls a function, and passes for it, as the objects do that tracing puts around functions."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    __class__ = property(lambda self: type(self._function))  # type: ignore[assignment]
+
+    @property
+    def __code__(self) -> Any:
+        return self._function.__code__
+
+    async def __call__(self, *arguments: Any) -> Any:
+        await asyncio.sleep(0)
+        return await self._function(*arguments)
+
+
+class Scored:
+    async def label(self) -> int:
+        return 7
+
+    traced = Traced(label)
+
+
+WAITING: tuple[object, ...] = (
+    _awaits,
+    _iterates,
+    _enters,
+    _waits_by_a_branch,
+    _numbers,
+    Traced(_never),
+    Scored().traced,
+)
+
+
+def test_a_method_without_an_await_is_run_without_a_task() -> None:
+    assert never_waits(Scored().label)
+    assert run_at_once(Scored().label) == 7
+
+
+@pytest.mark.parametrize("code", [*WAITING, len, print, object()])
 def test_code_that_may_wait_is_not_run_without_a_task(code: object) -> None:
     assert not never_waits(code)
 

@@ -13,7 +13,7 @@ from inspect import CO_COROUTINE
 from pathlib import Path
 from sysconfig import get_path
 from traceback import walk_tb
-from types import CodeType, TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from ragtide_runtime.errors import ConfigurationError
@@ -81,15 +81,18 @@ async def run_limited(call: Callable[[], Awaitable[T]], limit_s: float) -> T:
 def never_waits(function: object) -> bool:
     """Return whether a function is an `async def` without any `await`, so that its coroutine ends in its first step.
 
+    An object around a function, as tracing puts there, may wait although the function does not.
+
     >>> async def at_once(): return 7
     >>> async def after_a_turn(): await asyncio.sleep(0)
     >>> never_waits(at_once), never_waits(after_a_turn)
     (True, False)
     """
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType) or not code.co_flags & CO_COROUTINE:
+    plain = function.__func__ if type(function) is MethodType else function
+    # Not isinstance: such an object claims to be a function.
+    if type(plain) is not FunctionType or not plain.__code__.co_flags & CO_COROUTINE:
         return False
-    return not any(instruction.opname in _WAITS for instruction in get_instructions(code))
+    return not any(instruction.opname in _WAITS for instruction in get_instructions(plain.__code__))
 
 
 _WAITS: Final = frozenset({"SEND", "YIELD_VALUE"})
