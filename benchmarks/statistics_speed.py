@@ -34,7 +34,8 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_schemas import AlertRule, MetricEvent
 
 EVENTS, METRICS = 500, 10

@@ -7,9 +7,9 @@ from typing import Final
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_consumers.labelers.own_metrics import own_metrics
 from ragtide_consumers.labelers.plugins import installed_labelers
 from ragtide_consumers.labelers.registry import BUILT_IN
-from ragtide_consumers.labelers.with_metrics import own_metrics
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import sleep_or_stop

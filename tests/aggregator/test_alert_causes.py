@@ -11,7 +11,8 @@ from tests.support.metric_events import event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.cause_search import LOOKS, MOST_VALUES
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import MetricEvent

@@ -11,7 +11,8 @@ from tests.support.metric_events import event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.cause_search import LOOKS
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_schemas import MetricEvent
 from ragtide_schemas.alert_text import alert_text
 from ragtide_schemas.step_metrics import ComponentKind, StepMetric, step_declaration

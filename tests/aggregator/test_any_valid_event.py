@@ -17,7 +17,8 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates
 from ragtide_aggregator.state.feedback_joiner import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, window
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
 from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, Reason, to_milliseconds

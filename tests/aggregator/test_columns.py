@@ -13,7 +13,8 @@ from tests.support.metric_events import START, event
 from ragtide import Alert, AlertRule, InvalidEntryError
 from ragtide_aggregator.events.columns import EventColumns, RejectedEvent
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import JudgedScores, MetricEvent
 

@@ -36,8 +36,9 @@ from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.options import HistoryOptions, KeyCaps, LevelOptions
 from ragtide_aggregator.state.state import StateOptions
 from ragtide_aggregator.statistics.means.sampling_weights import SamplingWeights
+from ragtide_aggregator.statistics.tables.panes import Panes
 from ragtide_aggregator.statistics.tables.row_table import RowColumn, RowTable
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.alerting import BLOCKS, BudgetSettings, ClusterSettings
 from ragtide_schemas import MetricEvent

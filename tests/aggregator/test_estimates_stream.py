@@ -16,7 +16,8 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.estimates_stream import COMMITS, KEYS_AT_LEAST, KEYS_AT_MOST, EstimatesStream
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 
 SLOWLY = changed(SETTINGS, lease_s=10.0, estimates_interval_s=3600.0)

@@ -16,7 +16,8 @@ from ragtide_aggregator.state.history import pane_of, series_name
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.pane_rows import PaneRows
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import MetricEvent, to_milliseconds

@@ -14,7 +14,7 @@ from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes
+from ragtide_aggregator.statistics.tables.panes import Panes
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -3,7 +3,8 @@ from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import MetricEvent
 

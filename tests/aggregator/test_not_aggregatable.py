@@ -21,7 +21,8 @@ from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
 from ragtide_schemas import DeadLetter, Reason, to_milliseconds
 

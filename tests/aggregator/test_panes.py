@@ -14,7 +14,8 @@ from ragtide import Estimate
 from ragtide_aggregator.estimates.choices import chosen
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_schemas import MetricEvent
 
 METRIC = "trace.adherence"

@@ -26,7 +26,8 @@ from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.quality import KEYS_A_TURN, PAUSES, PartitionQuality, QualityExport
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Reservation
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.settings.labelers import JudgeSettings, ServiceSettings

@@ -14,7 +14,8 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.repair import dropped_field
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.statistics.tables.panes import Panes
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import JudgedScores, MetricEvent

@@ -19,10 +19,11 @@ from tests.support.redis_processes import RedisProcess
 from tests.support.wire_spans import rag, request, span
 
 from ragtide.bridge.addresses import SCHEMES, read_address
+from ragtide.bridge.findings import bridge_findings
 from ragtide.bridge.intake import read_message
 from ragtide.bridge.links import Received, link_class
 from ragtide.bridge.outlet import Outlet, group_of
-from ragtide.bridge.service import bridge_addresses, bridge_findings, forget_bridge, run_bridge
+from ragtide.bridge.service import bridge_addresses, forget_bridge, run_bridge
 from ragtide.bridge.span_intake import read_spans
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_runtime.errors import ConfigurationError

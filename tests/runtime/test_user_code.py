@@ -95,7 +95,7 @@ class Traced:
     def __init__(self, function: Any) -> None:
         self._function = function
 
-    __class__ = property(lambda self: type(self._function))  # type: ignore[assignment]
+    __class__ = property(lambda self: type(self._function))
 
     @property
     def __code__(self) -> Any:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Final
 
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RECENT_PANES
@@ -11,7 +10,8 @@ from ragtide_schemas.alert_rule import duration_ms
 
 from ..state.history import keeps_late
 from ..state.options import HistoryOptions, KeyCaps, LevelOptions, StateOptions
-from ..statistics.tables.windows import Panes, window
+from ..statistics.tables.panes import Panes
+from .windows import windows_of
 
 MONTH_MS: Final = duration_ms("30d")
 """The period of `moves.false_per_month`."""
@@ -86,8 +86,4 @@ def _history(settings: Settings) -> HistoryOptions | None:
 
 
 def _panes(settings: Settings) -> Panes:
-    try:
-        windows = tuple(window(text) for text in dict.fromkeys(settings.windows))
-    except ValueError as error:
-        raise ConfigurationError(f"windows: {error}") from None
-    return Panes(windows, int(settings.lateness_s * 1000))
+    return Panes(windows_of(settings), int(settings.lateness_s * 1000))

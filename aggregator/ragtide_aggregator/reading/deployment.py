@@ -533,7 +533,7 @@ class Deployment:
 
     async def partitions(self) -> list[PartitionStatus]:
         """Return the status of every partition: backlog, owners, keys, rollbacks, and damage of its checkpoint."""
-        return await read_partitions(self._redis, self._partitions, self._options)
+        return await read_partitions(self._redis, self.settings)
 
     def dead_letters(self, ids: Collection[str] | None = None) -> AsyncIterator[StoredDeadLetter]:
         """Return an iterator over the dead letters, or over those with some ids, the oldest first.

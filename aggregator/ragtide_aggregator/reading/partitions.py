@@ -3,16 +3,18 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.settings.model import Settings
 
-from ..checkpoint.loading import load_checkpoint
 from ..errors import CheckpointError
-from ..state.options import StateOptions
+
+if TYPE_CHECKING:
+    from ..state.options import StateOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +55,20 @@ class RunningRoles:
         )
 
 
-async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> list[PartitionStatus]:
-    """Return the status of partitions; each checkpoint is loaded to find damage."""
+async def read_partitions(redis: Redis, settings: Settings) -> list[PartitionStatus]:
+    """Return the status of all partitions; each checkpoint is loaded to find damage."""
+    partitions = settings.layout.all()
     backlogs = await read_backlogs(redis, partitions)
     async with redis.pipeline(transaction=False) as pipe:
         for streams in partitions:
             pipe.get(streams.lease)
             pipe.get(streams.recorder_lease)
             pipe.hmget(streams.checkpoint, CheckpointField.KEYS_SUMMARY, CheckpointField.STREAM_ROLLBACK)
+            pipe.exists(streams.checkpoint)
         replies: list[Any] = await pipe.execute()
     statuses = []
     for place, (streams, backlog) in enumerate(zip(partitions, backlogs, strict=True)):
-        owner, recorder, (keys, rollback) = replies[3 * place : 3 * place + 3]
+        owner, recorder, (keys, rollback), committed = replies[4 * place : 4 * place + 4]
         statuses.append(
             PartitionStatus(
                 streams,
@@ -73,14 +77,22 @@ async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: 
                 recorder=None if recorder is None else recorder.decode(),
                 keys=None if keys is None else json.loads(keys),
                 rollback=None if rollback is None else json.loads(rollback),
-                damage=await damage(redis, streams, options),
+                damage=await _damage(redis, streams, settings) if committed else None,
             )
         )
     return statuses
 
 
-async def damage(redis: Redis, streams: Streams, options: StateOptions) -> str | None:
+async def _damage(redis: Redis, streams: Streams, settings: Settings) -> str | None:
+    from ..checkpoint.options import reader_options  # noqa: PLC0415 - imports NumPy
+
+    return await damage(redis, streams, reader_options(settings))
+
+
+async def damage(redis: Redis, streams: Streams, options: "StateOptions") -> str | None:
     """Return the error of a checkpoint that cannot be read, with the repair; None if it can be read."""
+    from ..checkpoint.loading import load_checkpoint  # noqa: PLC0415 - imports NumPy
+
     try:
         await load_checkpoint(redis, streams, options)
     except CheckpointError as error:

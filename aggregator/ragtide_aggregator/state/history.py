@@ -29,8 +29,9 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ..events.batch import EventBatch, Scope
 from ..events.keys import EstimateKey, PairKey
 from ..statistics.tables.batches import Floats, Rows
+from ..statistics.tables.panes import Panes
 from ..statistics.tables.row_table import RowColumn, RowTable
-from ..statistics.tables.windows import Panes, Window
+from ..statistics.tables.windows import Window
 from .options import BUCKET_PANES, ClosedPanes, HistoryOptions
 from .pairs import PairRows
 from .pane_rows import PairPanes, PanePlaces, PaneRows

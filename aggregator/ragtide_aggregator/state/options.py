@@ -9,7 +9,7 @@ from ragtide_schemas import Alert, AlertRule
 
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.levels import LEARNED
-from ..statistics.tables.windows import Panes
+from ..statistics.tables.panes import Panes
 
 NO_WINDOWS: Final = Panes((), 0)
 

@@ -19,8 +19,9 @@ from ..statistics.means.sampling_weights import SampledSums, SamplingWeights
 from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters, read_pairs
 from ..statistics.pairs.prediction_powered import Everything, PairTable
 from ..statistics.tables.batches import Floats, Rows, distinct, grouped
+from ..statistics.tables.panes import Panes
 from ..statistics.tables.row_table import ADD, RowColumn, RowTable
-from ..statistics.tables.windows import Panes, Window
+from ..statistics.tables.windows import Window
 from .rows import AddedBatch, ClosedClusters, KeyRows, StatePart, add_clusters, add_values
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import isfinite
 
 import structlog
@@ -11,7 +10,6 @@ from ragtide_runtime.processes.user_code import contained, error_text
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import Labels, RagInteraction
 from ragtide_schemas.criterion import Criterion
-from ragtide_schemas.experiments import OWN_SCORES, OwnMetric, Plan
 
 from ..metrics.custom import CustomMetric
 from ..metrics.scores import Absent, AbsentReason
@@ -111,14 +109,3 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
         )
         return str(AbsentReason.METRIC_FAILED)
     return number
-
-
-def own_metrics(plan: Plan) -> list[CustomMetric]:
-    """Return an experiment's own metrics as custom metrics for its labeler."""
-    return [CustomMetric(metric.definition(), partial(_own_score, metric)) for metric in plan.metrics]
-
-
-def _own_score(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
-    scores = interaction.metadata.get(OWN_SCORES)
-    value = scores.get(metric.name) if isinstance(scores, dict) else None
-    return float(value) if isinstance(value, int | float) else None

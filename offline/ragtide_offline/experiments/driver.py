@@ -9,7 +9,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_consumers.labelers.with_metrics import own_metrics
+from ragtide_consumers.labelers.own_metrics import own_metrics
 from ragtide_producers.files.items import Item
 from ragtide_roles.running import together
 from ragtide_roles.serving import aggregate, work

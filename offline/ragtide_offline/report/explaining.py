@@ -19,7 +19,7 @@ from ragtide_aggregator.statistics.causes.explained_change import (
     without,
 )
 from ragtide_aggregator.statistics.causes.mix_shift import DesignEffects
-from ragtide_aggregator.statistics.tables.windows import Panes
+from ragtide_aggregator.statistics.tables.panes import Panes
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.alerting import BLOCKS

@@ -455,16 +455,10 @@ async def forget_bridge(redis: Redis, settings: Settings) -> int:
     return removed
 
 
-async def bridge_findings(settings: Settings) -> list[Finding]:
-    """Return a finding about each topic: whether its broker answers and has it. None is read or written.
-
-    Without topics there is no finding.
-    """
-    bridge = settings.bridge
-    if not (bridge.source or bridge.alerts or bridge.events or bridge.estimates):
-        return []
+async def topic_findings(settings: Settings) -> list[Finding]:
+    """Return a finding about each topic: whether its broker answers and has it. None is read or written."""
     try:
-        addresses = bridge_addresses(bridge)
+        addresses = bridge_addresses(settings.bridge)
     except ConfigurationError as error:
         return [Finding("problem", "bridge", str(error), "correct the settings of the bridge")]
     return await asyncio.gather(*(_finding(direction, address, settings) for direction, address in addresses.items()))

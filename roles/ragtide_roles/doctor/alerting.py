@@ -181,3 +181,15 @@ async def _oldest_unfinished(redis: Redis, stream: str, group: dict[str, Any], f
         pending = [entry["message_id"].decode() for entry in cast("list[dict[str, Any]]", reply)]
     unread = await read_range(redis, stream, first=f"({group['last-delivered-id'].decode()}", count=1)
     return min([*pending, *(entry.entry_id for entry in unread)], key=order, default=None)
+
+
+def false_alarm_findings(settings: Settings, detectors: int = 0) -> list[Finding]:
+    """Return the budget or the rate of false alarms with the number of detectors that share it, if there is one."""
+    budget = settings.budget
+    if budget.false_discovery_rate is not None:
+        allowed = f"at most {100 * budget.false_discovery_rate:.3g}% of the alarms of {budget.period} are false"
+    elif budget.false_alarms is not None:
+        allowed = f"at most {budget.false_alarms:g} in {budget.period}"
+    else:
+        return []
+    return [Finding("ok", "false alarms", f"{allowed}, on average, of {count_of(detectors, 'detector')} together")]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from ragtide_aggregator.alerts.rule_state import watches
 from ragtide_aggregator.estimates.assumptions import (
     WaitingPipeline,
     continued_pipelines,
@@ -19,7 +18,7 @@ from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import COMPUTED_COVARIATES, Settings
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 
-from .finding import Finding, count_of
+from .finding import Finding
 
 MANY_WAIT: Final = 0.5
 """Share of a pipeline's interactions in open clusters, above which there is a warning."""
@@ -29,19 +28,6 @@ LEAST_WITHOUT: Final = 100
 
 MOST_SHOWN: Final = 5
 """Most pipelines or rules with a finding of one kind."""
-
-
-def false_alarm_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:
-    """Return the budget or the rate of false alarms with the number of detectors that share it, if there is one."""
-    budget = settings.budget
-    if budget.false_discovery_rate is not None:
-        allowed = f"at most {100 * budget.false_discovery_rate:.3g}% of the alarms of {budget.period} are false"
-    elif budget.false_alarms is not None:
-        allowed = f"at most {budget.false_alarms:g} in {budget.period}"
-    else:
-        return []
-    number = sum(watches(settings.alerts, state.keys) for state in states)
-    return [Finding("ok", "false alarms", f"{allowed}, on average, of {count_of(number, 'detector')} together")]
 
 
 def dependence_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:

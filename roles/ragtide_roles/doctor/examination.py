@@ -1,17 +1,13 @@
 """The two examinations: `ragtide doctor` checks a whole deployment, a container's health check asks about one role."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.reading.partitions import PartitionStatus, RunningRoles
-from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.reading.first_commit import has_commits
+from ragtide_aggregator.reading.partitions import PartitionStatus, RunningRoles, read_partitions
 from ragtide_runtime.redis.backlog import SEEN_MS
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
@@ -21,22 +17,14 @@ from ragtide_runtime.settings_reports import read_reports
 from ragtide_runtime.stored_criteria import read_stored_criteria, with_stored_criteria
 
 from ..rule_checks import default_rules_sentence, rule_findings
-from .alerting import alert_group_findings, notification_findings
-from .assumptions import (
-    covariate_findings,
-    dependence_findings,
-    false_alarm_findings,
-    sampling_findings,
-    swing_findings,
-)
+from .alerting import alert_group_findings, false_alarm_findings, notification_findings
 from .finding import Finding, Level, count_of
 from .in_force import settings_findings
 from .labelers import endpoint_findings, labeler_findings, sentinel_findings
 from .partitions import partition_findings, waiting
 from .recording import recording_findings
 from .results import result_findings
-from .server import history_findings, known_ids_finding, server_findings
-from .sights import sight_findings
+from .server import known_ids_finding, server_findings
 from .traces import trace_findings
 
 
@@ -56,21 +44,13 @@ async def examine(
         check_labeler: whether to load the labeler, which takes as long and as much memory as in a worker.
         further: examines what only the command line knows.
     """
-    deployment = Deployment(redis, settings)
-    partitions = await deployment.partitions()
-    states: list[AggregatorState] = []
-    covariate_keys: list[EstimateKey] = []
-    with suppress(CheckpointError):  # the finding of its partition names the damage
-        states = await deployment.states()
-    with suppress(CheckpointError):
-        covariate_keys = await deployment.covariate_keys()
+    partitions = await read_partitions(redis, settings)
     reports = await read_reports(redis, settings.prefix)
     now_ms = _time_ms(await redis.time())
     return [
         Finding("ok", "redis", description),
         *await server_findings(redis),
         await known_ids_finding(redis, settings),
-        *await history_findings(deployment),
         _roles(partitions),
         *await _aggregators(redis, settings),
         *(await labeler_findings(redis, settings, max(s.backlog.workers for s in partitions)) if check_labeler else ()),
@@ -80,18 +60,21 @@ async def examine(
         *(await further(settings) if further is not None else ()),
         *await recording_findings(settings),
         *await result_findings(settings.otel),
-        *false_alarm_findings(states, settings),
-        *await sight_findings(deployment),
-        *await endpoint_findings(deployment),
+        *await _numbers(redis, settings),
+        *await endpoint_findings(redis, settings),
         *await sentinel_findings(redis, settings),
-        *dependence_findings(states, settings),
-        *sampling_findings(states),
-        *swing_findings(states, settings),
-        *covariate_findings(states, settings, covariate_keys),
         *await alert_group_findings(redis, settings, now_ms),
         *await trace_findings(redis, settings, now_ms),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
+
+
+async def _numbers(redis: Redis, settings: Settings) -> list[Finding]:
+    if not await has_commits(redis, settings):
+        return false_alarm_findings(settings)
+    from .numbers import number_findings  # noqa: PLC0415 - imports NumPy
+
+    return await number_findings(redis, settings)
 
 
 def _rules(settings: Settings) -> list[Finding]:

@@ -5,8 +5,7 @@ from collections import defaultdict
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_runtime.calls.endpoint_states import EndpointState
+from ragtide_runtime.calls.endpoint_states import EndpointState, read_endpoint_states, read_spend
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.evaluators import EvaluatorSettings
 from ragtide_runtime.settings.labelers import RemoteSettings
@@ -120,21 +119,20 @@ MOST_SHOWN = 5
 """Most endpoint states that are shown. Usually all processes report the same state of an endpoint."""
 
 
-async def endpoint_findings(deployment: Deployment) -> list[Finding]:
+async def endpoint_findings(redis: Redis, settings: Settings) -> list[Finding]:
     """Return findings about the state of each endpoint, and about the dollars spent of each spend limit."""
-    settings = deployment.settings
     processes: defaultdict[EndpointState, list[str]] = defaultdict(list)
-    for name, state in (await deployment.endpoints()).items():
+    for name, state in (await read_endpoint_states(redis, settings.prefix)).items():
         processes[state].append(name)
     findings = [_endpoint_finding(state, names) for state, names in processes.items()]
     findings = sorted(findings, key=lambda finding: LEVELS.index(finding.level))[:MOST_SHOWN]
-    findings += await _spent(deployment, "judge", "judge", settings.judge)
+    findings += await _spent(redis, settings, "judge", "judge", settings.judge)
     for evaluator in settings.evaluators:
         if evaluator.has_own_account:
             own = settings.of_evaluator(evaluator).judge
-            findings += await _spent(deployment, evaluator.account, f"evaluators.judge of {evaluator.name}:", own)
+            findings += await _spent(redis, settings, evaluator.account, f"evaluators.judge of {evaluator.name}:", own)
     for name, service in settings.services.items():
-        findings += await _spent(deployment, name, f"services.{name}", service)
+        findings += await _spent(redis, settings, name, f"services.{name}", service)
     return findings
 
 
@@ -170,11 +168,11 @@ def _endpoint_finding(state: EndpointState, processes: list[str]) -> Finding:
     return Finding("ok", subject, f"{asked_by}: answers{less}")
 
 
-async def _spent(deployment: Deployment, labeler: str, table: str, remote: RemoteSettings) -> list[Finding]:
+async def _spent(redis: Redis, settings: Settings, labeler: str, table: str, remote: RemoteSettings) -> list[Finding]:
     if not remote.spend_is_limited:
         return []
     limits = (remote.spend_per_hour_usd, remote.spend_per_day_usd)
-    spent = await deployment.spend(labeler)
+    spent = await read_spend(redis, settings.prefix, labeler=labeler)
     parts = [
         (amount, limit, f"${amount:.2f} of ${limit:.2f} {name}")
         for amount, limit, name in zip(

@@ -6,14 +6,13 @@ Known ids and the history have findings on the memory that they take, now and wh
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from ragtide_aggregator.errors import DamagedFieldError
-from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.redis.eviction import SAFE, danger_of
 from ragtide_runtime.redis.failures import FAILURES, explained
 from ragtide_runtime.redis.keys import KNOWN_BUCKETS, KNOWN_SHARDS, Streams
@@ -22,6 +21,9 @@ from ragtide_runtime.redis.server.binary import MINIMUM_VERSION
 from ragtide_runtime.settings.model import Settings
 
 from .finding import Finding, count_of
+
+if TYPE_CHECKING:
+    from ragtide_aggregator.reading.deployment import Deployment
 
 MIB: Final = 2**20
 
@@ -191,7 +193,7 @@ def shard_size(streams: Streams) -> ScriptCall[ShardSize]:
     return ScriptCall(SIZE, (streams.metrics, *shard), (LOOKED_AT,), ShardSize._make)
 
 
-async def history_findings(deployment: Deployment) -> list[Finding]:
+async def history_findings(deployment: "Deployment") -> list[Finding]:
     """Return the number of series with the memory of full series; a warning if a partition has its most series."""
     history = deployment.settings.history
     if not history.enabled:

@@ -1,13 +1,8 @@
-"""Windows in event time, which consist of panes, in whole milliseconds. No clock."""
+"""Windows in event time, in whole milliseconds; whoever reads one imports no NumPy. No clock."""
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
-from math import gcd
 from typing import Final
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"(\d+)([smhd])(?:/(\d+)([smhd]))?")
@@ -50,35 +45,3 @@ def window(text: str) -> Window:
     if size_ms > LONGEST_MS:
         raise ValueError(f"window {text!r} is longer than {LONGEST_MS // _UNITS['d']:,} days: choose a shorter one")
     return Window(text, size_ms, every_ms)
-
-
-@dataclass(frozen=True)
-class Panes:
-    """Divides event time so that every window is a whole number of panes; says how many panes are kept."""
-
-    windows: tuple[Window, ...]
-    lateness_ms: int
-
-    @cached_property
-    def pane_ms(self) -> int:
-        """Length of a pane: the greatest common divisor of all steps; 0 without windows."""
-        return gcd(*(window.every_ms for window in self.windows))
-
-    @cached_property
-    def kept(self) -> int:
-        """Number of panes to keep: those of the longest window, of the window before it, and of the lateness."""
-        longest = max((window.size_ms for window in self.windows), default=0)
-        return -(-(2 * longest + self.lateness_ms) // self.pane_ms) + 1 if self.windows else 0
-
-    def pane(self, time_ms: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of the pane of each time."""
-        return np.asarray(time_ms, dtype=np.int64) // self.pane_ms
-
-    def late(self, time_ms: ArrayLike, newest_ms: ArrayLike) -> NDArray[np.bool_]:
-        """Return for each value whether its pane is closed: from `lateness_ms` after the pane's end on.
-
-        Args:
-            time_ms: times of the values.
-            newest_ms: for each value the newest time before it.
-        """
-        return np.asarray(np.asarray(newest_ms) >= (self.pane(time_ms) + 1) * self.pane_ms + self.lateness_ms)

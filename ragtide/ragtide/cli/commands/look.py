@@ -296,7 +296,7 @@ def estimates(
         raise typer.BadParameter(f"{error}", param_hint="--strategy") from None
 
     async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
-        if not await has_commits(redis, settings.layout.all()):
+        if not await has_commits(redis, settings):
             return []
         from ragtide_aggregator.reading.deployment import Deployment
 

@@ -84,7 +84,7 @@ def doctor(
     from ragtide_roles.doctor.finding import Finding
     from ragtide_runtime.redis.url import RedisHandle
 
-    from ...bridge.service import bridge_findings
+    from ...bridge.findings import bridge_findings
     from ..printing.live import FINDING_COLUMNS
     from ..running.redis import with_redis
 

@@ -76,7 +76,7 @@ def show_headlines(
     leveled = settings.model_copy(update={"confidence": confidence or settings.confidence})
 
     async def read(redis: Redis, _: RedisHandle) -> tuple[list[Headline], list[Headline]]:
-        if not await has_commits(redis, leveled.layout.all()):
+        if not await has_commits(redis, leveled):
             return [], []
         from ragtide_aggregator.reading.deployment import Deployment  # noqa: PLC0415 - imports NumPy
 

@@ -251,7 +251,7 @@ def _http_role(
         from ragtide_web.routes.traces import Capture  # noqa: PLC0415
         from ragtide_web.server import serve_http  # noqa: PLC0415
 
-        from ...bridge.service import bridge_findings  # noqa: PLC0415
+        from ...bridge.findings import bridge_findings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
     capture = None if run.capture is None else Capture(run.capture)

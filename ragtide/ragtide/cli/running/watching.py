@@ -97,7 +97,7 @@ class Screen:
 
     async def _numbers(self) -> list[Headline]:
         if self._deployment is None:
-            if not await has_commits(self._redis, self._settings.layout.all()):
+            if not await has_commits(self._redis, self._settings):
                 return []
             from ragtide_aggregator.reading.deployment import Deployment  # noqa: PLC0415 - imports NumPy
 
