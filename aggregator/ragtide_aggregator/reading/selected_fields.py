@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script, run_scripts
 
 from ..checkpoint.change_log import Revision
 from ..checkpoint.commit import CHECKPOINT_VERSION
@@ -22,6 +22,9 @@ from .checkpoint_heads import REVISION, CheckpointHead, read_heads_of
 from .field_names import FieldNames, Listing
 
 READ_HEADS: Final = Lua("read_heads")
+
+WHOLE: Final = -1
+"""Size of a whole value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +178,9 @@ class SelectedFields:
         return await (self._whole if self._select.head is None else self._heads)(streams, names)
 
     async def _whole(self, streams: Streams, names: Sequence[str]) -> tuple[Revision, list[bytes | None]]:
-        # In one transaction, so that all numbers are of the same commit.
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hmget(streams.checkpoint, *REVISION)
-            for start in range(0, len(names), FIELDS_AT_ONCE):
-                pipe.hmget(streams.checkpoint, names[start : start + FIELDS_AT_ONCE])
-            revision, *replies = cast("list[list[bytes | None]]", await pipe.execute())
-        return tuple(revision), [value for reply in replies for value in reply]
+        # In one script, so that all numbers are of the same commit.
+        values = await run_script(self._redis, read_heads(streams, names, WHOLE))
+        return tuple(values[: len(REVISION)]), values[len(REVISION) :]
 
     async def _heads(self, streams: Streams, names: Sequence[str]) -> tuple[Revision, list[bytes | None]]:
         parts = [names[start : start + FIELDS_AT_ONCE] for start in range(0, len(names), FIELDS_AT_ONCE)]
@@ -196,10 +195,13 @@ def read_heads(streams: Streams, names: Sequence[str], size: int) -> ScriptCall[
     """Return the call that reads the first bytes of fields of a checkpoint; its reply begins with the revision.
 
     Args:
-        names: at most `FIELDS_AT_ONCE`.
-        size: number of bytes.
+        names: of the fields; of a name with a line break there is no value, because no field has one.
+        size: number of bytes; `WHOLE` for whole values.
     """
-    return ScriptCall(READ_HEADS, [streams.checkpoint], [size, *REVISION, *names], list)
+    lines = "\n".join(names)
+    if lines.count("\n") >= len(names) > 0:
+        lines = "\n".join(name.replace("\n", " ") for name in names)
+    return ScriptCall(READ_HEADS, [streams.checkpoint], [size, lines, *REVISION], list)
 
 
 @contextmanager
