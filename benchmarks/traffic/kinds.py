@@ -47,6 +47,7 @@ def rules_of(scenario: Scenario, sizes: KindSizes) -> dict[str, AlertRule]:
         "threshold": {"kind": "threshold", "target": baseline, "direction": "fall"},
         "drift, baseline given": {"kind": "drift", "baseline": baseline, "direction": "fall"},
         f"drift, learned from {sizes.learn_n:,}": {"kind": "drift", "learn_n": sizes.learn_n, "direction": "fall"},
+        "drift, all earlier values": {"kind": "drift", "baseline": "earlier", "direction": "fall"},
         "drift, both directions, given": {"kind": "drift", "baseline": baseline, "direction": "both"},
         f"distribution, learned from {sizes.learn_n:,}": {"kind": "distribution", "learn_n": sizes.learn_n},
     }

@@ -65,7 +65,8 @@ KINDS: Final = """## Kinds of rules
 Through the aggregator's state, as an aggregator with these rules raises its alerts: {runs} runs, cut at {cut:,} answers
 after the {learn_n:,} from which rules learn; `min_effect` is the default, 0.02, and clusters are on, with the last
 settings of the traffic above; the last rule knows no clusters, and takes blocks of the length that the aggregator
-measures. The delay is that of a fall from 0.85 to {after:g}, {before:,} answers later.
+measures. A rule with all earlier values learns nothing at first, and its run length is that from its first answer on.
+The delay is that of a fall from 0.85 to {after:g}, {before:,} answers later.
 """
 
 
