@@ -297,18 +297,22 @@ class InteractionProducer:
 
     def _commands(self, interactions: Iterable[RagInteraction]) -> Iterator[PublishCommand | Publication]:
         traceparent_of, iterator = trace_publishing(), iter(interactions)
+        commands: list[PublishCommand | Publication]
         while some := list(islice(iterator, BATCH)):
             with NOT_FORKING:
-                commands = [self._command(interaction, traceparent_of) for interaction in some]
+                if traceparent_of is None and self._sampling.keeps_all:
+                    commands = [*map(self._route.command, some)]
+                else:
+                    commands = [self._command(interaction, traceparent_of) for interaction in some]
             yield from commands
 
     def _command(
-        self, interaction: RagInteraction, traceparent_of: Callable[[RagInteraction], str]
+        self, interaction: RagInteraction, traceparent_of: Callable[[RagInteraction], str] | None
     ) -> PublishCommand | Publication:
         sampled = self._sampling.sampled(interaction)
         if sampled is None:
             return Publication(interaction.interaction_id, None, added=False, sampled_out=True)
-        return self._route.command(sampled, traceparent_of(sampled))
+        return self._route.command(sampled, traceparent_of(sampled) if traceparent_of else "")
 
     def _blocking_client(self) -> Redis:
         if self._client is None:

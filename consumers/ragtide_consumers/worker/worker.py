@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Final
@@ -16,7 +15,6 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
-from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import Streams, awaited_labeler, awaiting_consumer
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat
@@ -25,7 +23,7 @@ from ragtide_runtime.telemetry.logs import say_entry
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import TracedSpan, are_recorded, attributes_of, traced, traceparent_of
 from ragtide_runtime.user_ids import UserIds
-from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
+from ragtide_schemas import MetricEvent, RagInteraction, Reason, utc_now
 from ragtide_schemas.declared import DECLARED_MAX
 
 from ..labelers.event import METRICS_LEFT_OUT, labeling_failed, metric_event
@@ -33,6 +31,7 @@ from ..labelers.protocol import Labeling, SampleUnavailable, criteria_of
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from ..specimens.lists import ListPlace
 from .claims import ClaimRenewer, Reclaimer
+from .reading import InteractionReader, RejectedError
 from .result_export import ResultExport
 from .result_target import ResultTarget, target_of
 from .results import FAILED, CommitLoop, LabeledEntry, Result, ResultCommitter, StreamEntry
@@ -43,22 +42,11 @@ from .waiting import EXCLUSIVE_ATTEMPTS, Backpressure, ExclusiveExecution, Patie
 log = structlog.get_logger("ragtide.worker")
 
 
-AHEAD: Final = timedelta(seconds=60)
-"""Time by which an entry's id may be ahead of this machine's clock before its time counts as wrong."""
-
 FORGET_S: Final = 3600.0
 """Seconds of silence after which a worker without entries is removed from the consumer group."""
 
 TURN_S: Final = 0.05
 """Seconds of labeling without a wait after which the lanes give the event loop a turn, for claims and health checks."""
-
-
-class _RejectedError(Exception):
-    """An entry becomes a dead letter."""
-
-    def __init__(self, reason: Reason, detail: str, interaction_id: str | None = None) -> None:
-        super().__init__(detail)
-        self.reason, self.detail, self.interaction_id = reason, detail, interaction_id
 
 
 class _DeliverAgainError(Exception):
@@ -158,7 +146,7 @@ class LabelWorker:
         self._covariates = parts.hooks.covariates or WantedCovariates(settings)
         self._patience = parts.patience
         self._labeler = parts.patience.labeler
-        self._user_ids = UserIds.of(settings)
+        self._reader = InteractionReader(UserIds.of(settings), telemetry)
         self._claims = parts.claims
         self._telemetry = telemetry
         committing, counting, self._reclaiming = (
@@ -313,6 +301,7 @@ class LabelWorker:
             # The worker stops. An entry that it holds itself is released by `release_pending`.
             untried = [entry for entry in self._queue if entry.awaiting]
             self._queue.clear()
+            self._reader.forget()
             await self._uncount(*untried)
 
     def _close_lane(self, lane: asyncio.Task[None]) -> None:
@@ -359,7 +348,7 @@ class LabelWorker:
             else:
                 async with self._execute_alone(entry):
                     result = await self._result(entry)
-        except _RejectedError as rejected:
+        except RejectedError as rejected:
             result = self._committer.rejected(entry, rejected.reason, rejected.detail, rejected.interaction_id)
         except _DeliverAgainError:
             pass
@@ -376,7 +365,8 @@ class LabelWorker:
             self._results.add(entry, result)  # 6.
 
     async def _result(self, entry: StreamEntry) -> LabeledEntry:
-        interaction = self._read(entry)  # 2.
+        alone = entry.deliveries > self._settings.max_deliveries
+        interaction = self._reader.read(entry, () if alone else self._queue)  # 2.
         say_entry(entry_id=entry.entry_id, interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
         parent = traceparent_of(entry.fields)
         if not self._tracing:
@@ -407,7 +397,7 @@ class LabelWorker:
             # Commit finished results first: this entry may crash the worker.
             await self._results.wait_empty()
             if not await self._retry_budget.spend(entry.entry_id):
-                raise _RejectedError(
+                raise RejectedError(
                     Reason.TOO_MANY_DELIVERIES,
                     f"the entry was delivered {entry.deliveries} times and labeled alone {EXCLUSIVE_ATTEMPTS} times, "
                     "and no worker finished it: look for worker crashes at these times, then retry it",
@@ -418,35 +408,6 @@ class LabelWorker:
                 deliveries=entry.deliveries,
             )
             yield
-
-    def _read(self, entry: StreamEntry) -> RagInteraction:
-        if not entry.fields:
-            raise _RejectedError(
-                Reason.DELETED,
-                "the entry was deleted from the stream before it was labeled: trim only labeled entries",
-            )
-        try:
-            # A plain XADD may hold the id of a user as it is.
-            interaction = self._user_ids.with_pseudonym(RagInteraction.from_entry(entry.entry_id, entry.payload()))
-        except InvalidEntryError as error:
-            raise _RejectedError(error.reason, error.detail) from None
-        if interaction.has_left_out:
-            left_out = interaction.left_out
-            self._telemetry.left_out(left_out)
-            self._log_limit.warning(
-                log,
-                "left_out",
-                "values without a plain meaning are left out of an interaction",
-                entry_id=entry.entry_id,
-                names=sorted(left_out),
-            )
-        now = utc_now()
-        if interaction.occurred_at > now + AHEAD and interaction.occurred_at == from_milliseconds(
-            order(entry.entry_id)[0]
-        ):
-            # The clock of Redis was ahead and has been set back: the windows of that time would count it.
-            interaction = interaction.model_copy(update={"occurred_at": now})
-        return interaction
 
     async def _score(
         self, entry: StreamEntry, interaction: RagInteraction, span: TracedSpan
@@ -481,7 +442,7 @@ class LabelWorker:
             )
             if entry.deliveries < self._settings.max_deliveries:
                 raise _DeliverAgainError from None
-            raise _RejectedError(
+            raise RejectedError(
                 Reason.LABELING_FAILED,
                 labeling_failed(self._labeler.name, entry.deliveries, detail),
                 interaction.interaction_id,

@@ -163,7 +163,8 @@ class InteractionRoute:
         if sampled is None:
             return None
         partition = self.layout.partition_of(sampled.pipeline, sampled.interaction_id)
-        return QueuedItem(sampled, partition, _size(sampled), trace_publishing()(sampled))
+        traceparent_of = trace_publishing()
+        return QueuedItem(sampled, partition, _size(sampled), traceparent_of(sampled) if traceparent_of else "")
 
     def command(self, item: RagInteraction, traceparent: str = "", payload: bytes = b"") -> PublishCommand:
         """Return the command for one interaction.

@@ -53,6 +53,11 @@ class Sampling:
             raise ConfigurationError(f"sample_by is {unit!r}: give one of {', '.join(get_args(SampleBy))}")
         return cls(share, unit)
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every interaction is sent."""
+        return self.probability >= 1.0
+
     def keeps(self, pipeline: str, interaction_id: str, session_id: str | None = None) -> bool:
         """Return whether an interaction is sent."""
         if self.probability >= 1.0:

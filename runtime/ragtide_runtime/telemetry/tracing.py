@@ -110,17 +110,17 @@ def record_span(name: str, kind: SpanRole, attributes: Attributes, *, parent: st
     span.end(end_ns)
 
 
-def trace_publishing() -> "Callable[[RagInteraction], str]":
+def trace_publishing() -> "Callable[[RagInteraction], str] | None":
     """Return the function that makes the span of publishing an interaction, and returns its traceparent.
 
-    The traceparent is empty without tracing. Call both where the application publishes, not where a background thread
+    There is none without tracing. Call both where the application publishes, not where a background thread
     sends: the current span is the parent. Without a tracer provider, the traceparent is that of the current span, if
     there is one.
     """
     if _tracer() is not None:
         return _traced_publishing
     current = _traceparent_of(_current_span())
-    return lambda _: current
+    return (lambda _: current) if current else None
 
 
 def _traced_publishing(interaction: "RagInteraction") -> str:
