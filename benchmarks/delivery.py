@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import throughput
 from processes import role, until
+from redis.asyncio import Redis
 from scaling import processor_s
 from throughput import BATCH, STREAMS, FixedLabeler, Round
 
@@ -30,7 +31,7 @@ from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.results import StreamEntry
 from ragtide_consumers.worker.subscriber import Handler, StreamApplication
 from ragtide_offline.demo import demo_interactions
-from ragtide_runtime.redis.client import connect, connect_async
+from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
@@ -127,7 +128,7 @@ async def measure(count: int, rounds: int, url: str, folder: Path) -> list[dict[
         bundled[at % len(bundled)].model_copy(update={"interaction_id": f"b-{at}", "pipeline": "bench"})
         for at in range(count)
     ]
-    redis, own = connect_async(url), connect(url)
+    redis, own = Redis.from_url(url), connect(url)
     settings = Settings(redis_url=url, data_dir=folder)
     try:
         await Parts(settings, redis, own, rows[:BATCH]).measure(folder)

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregated_keys import aggregate_all, keyed_events, keyed_settings, read_raw
+from redis.asyncio import Redis
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_consumers import Labeler
@@ -236,11 +237,13 @@ class Round:
         settings = keyed_settings(str(self._settings.redis_url), self._settings.data_dir)
         before, payloads = keyed_events(keys, keys), keyed_events(count, keys)
 
+        aggregating = connect_async(str(self._settings.redis_url))
         await raw_publish(self._redis, before, STREAMS.metrics)
-        await aggregate_all(self._redis, settings)  # every key exists before the measured events
+        await aggregate_all(aggregating, settings)  # every key exists before the measured events
         after = self._own.xrevrange(STREAMS.metrics, count=1)[0][0]
         await raw_publish(self._redis, payloads, STREAMS.metrics)
-        await self.costs(name, count, lambda: aggregate_all(self._redis, settings))
+        await self.costs(name, count, lambda: aggregate_all(aggregating, settings))
+        await aggregating.aclose()
         await self.costs(f"{name}_raw", count, lambda: read_raw(self._redis, after))
         await self.costs(f"{name}_floor", count, lambda: validated_events(payloads))
 
@@ -284,7 +287,7 @@ async def measure(
         for number in range(count)
     ]
     settings = Settings(redis_url=url, data_dir=data_dir)
-    redis, own = connect_async(url), connect(url)
+    redis, own = Redis.from_url(url), connect(url)
     try:
         await kind(settings, redis, own, rows[:BATCH]).run()  # imports, and everything else that happens once
         return [await kind(settings, redis, own, rows).run() for _ in range(rounds)]

@@ -9,11 +9,11 @@ from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_runtime.user_ids import AS_SENT
 
 
-def entry(number: int, question: str = "q", **fields: int) -> StreamEntry:
+def entry(number: int, question: str = "q", *, deliveries: int = 1) -> StreamEntry:
     interaction = RagInteraction(
         interaction_id=str(number), pipeline="shop", question=question, documents=(), response="r"
     )
-    return StreamEntry(f"{number}-0", {b"data": interaction.encode()}, **fields)
+    return StreamEntry(f"{number}-0", {b"data": interaction.encode()}, deliveries)
 
 
 def reads_ahead(reader: InteractionReader, of: StreamEntry) -> bool:
