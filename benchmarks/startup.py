@@ -44,7 +44,10 @@ PYTHON: Final = {
 }
 """Programs that show which part of a start is whose."""
 
-READING: Final = ("estimates", "alerts", "items", "watch --once", "workspaces", "explain", "dead-letters", "doctor")
+READING: Final = (
+    *("estimates", "alerts", "items", "watch --once", "replay workspaces"),
+    *("explain", "dead-letters", "doctor", "criteria list"),
+)
 """Commands that only read."""
 
 REFUSED: Final = ("--partitions", "0", "estimates")

@@ -9,7 +9,7 @@ from .alert_kinds import Movement, Quantity
 from .alert_rule import AlertKind, AlertStatus, HealthKind, QuantileSide, Severity
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
 from .html_tables import html_table
-from .metrics import MetricName
+from .metric_names import MetricName
 from .printable import short_repr
 from .step_metrics import ComponentKind
 

@@ -8,7 +8,8 @@ from .alert_kinds import EARLIER, KINDS, SEASONAL, Movement, RuleKindName, compl
 from .base import Name, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
-from .metrics import Direction, MetricDefinition, MetricName
+from .metric_names import MetricName
+from .metrics import Direction, MetricDefinition
 from .suggestions import closest, unknown
 
 RuleDirection = Literal["fall", "rise", "both"]

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from .base import Name, WireModel
 from .metric_definitions import CLOSED_FAMILIES, CRITERIA_FAMILY, METRICS
-from .metrics import Bands, Direction, Kind, MetricDefinition, MetricName, check_bands, check_range
+from .metric_names import MetricName
+from .metrics import Bands, Direction, Kind, MetricDefinition, check_bands, check_range
 
 MEANING_MAX_CHARS = 500
 """Most characters of a declared meaning."""

@@ -8,7 +8,8 @@ from pydantic import Field
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireInterval
 from .declared import range_of
 from .html_tables import html_table
-from .metrics import Direction, Kind, MetricName
+from .metric_names import MetricName
+from .metrics import Direction, Kind
 from .printable import short_repr
 
 _DIGEST: Final = re.compile("[0-9a-f]{16}")

@@ -9,7 +9,8 @@ from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime, W
 from .declared import range_of
 from .estimate import rated_text
 from .metric_definitions import PEOPLES_METRICS
-from .metrics import Direction, MetricName
+from .metric_names import MetricName
+from .metrics import Direction
 from .slopes import UNSUPPORTED
 
 HeadlineState = Literal[

@@ -25,7 +25,7 @@ from .declared import DECLARED_MAX, Declared, MetricDeclaration
 from .interaction import COVARIATES_READER, Covariates
 from .known_labelers import authority
 from .limits import EVALUATORS_MAX, PROBABILITY_MIN
-from .metrics import MetricName
+from .metric_names import MetricName
 
 Kind = TypeVar("Kind")
 

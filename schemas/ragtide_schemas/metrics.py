@@ -1,19 +1,13 @@
 """The definition of a metric: name, range, direction, kind, bands and meaning."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import StringConstraints
-
-_NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
-
-MetricName = Annotated[str, StringConstraints(max_length=200, pattern=_NAME.pattern)]
-"""A metric qualified by its family, such as `trace.adherence`."""
+from .metric_names import QUALIFIED
 
 BOUND_MOST: Final = 1e15
 """Largest absolute value of an end of a range, so that squares and totals stay finite."""
@@ -120,7 +114,7 @@ class MetricDefinition:
         Raises:
             ValueError: the name has no family, the range is empty or too large, or the edges do not rise inside it.
         """
-        if not _NAME.fullmatch(self.name):
+        if not QUALIFIED.fullmatch(self.name):
             raise ValueError(
                 f"metric name {self.name!r} is not family.metric in lower case: rename it, such as mine.citations"
             )

@@ -11,7 +11,7 @@ from .errors import InvalidEntryError, Reason
 from .interaction import RagInteraction
 from .labels import Labels
 from .limits import ENTRY_MAX_BYTES, NAME_MAX_CHARS
-from .metrics import MetricName
+from .metric_names import MetricName
 
 STORED_MAX_BYTES: Final = 4 * ENTRY_MAX_BYTES
 """Most bytes of the JSON of a stored specimen: the texts are in it twice, as texts and as sentences."""

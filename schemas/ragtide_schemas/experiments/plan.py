@@ -13,7 +13,8 @@ from ..base import Metadata, Name, Size, VersionedModel, WireModel
 from ..criterion import Criterion
 from ..declared import MetricDeclaration, declaration_of
 from ..limits import LATENCY_MAX_S
-from ..metrics import Direction, Kind, MetricDefinition, MetricName
+from ..metric_names import MetricName
+from ..metrics import Direction, Kind, MetricDefinition
 from ..workspace import WorkspaceName
 
 CONFIGS_MAX: Final = 1000

@@ -15,7 +15,7 @@ from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import Name, Size, UtcTime, Value, WireInterval, WireModel
 from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.metric_definitions import SIMILARITY
-from ragtide_schemas.metrics import MetricName
+from ragtide_schemas.metric_names import MetricName
 
 from .adjustment import Term
 from .correction import INPUTS, Correction

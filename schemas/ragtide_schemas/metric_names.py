@@ -1,0 +1,12 @@
+"""The name of a metric. A producer needs it, and no definition of a metric."""
+
+import re
+from typing import Annotated, Final
+
+from pydantic import StringConstraints
+
+QUALIFIED: Final = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
+"""A name with its family."""
+
+MetricName = Annotated[str, StringConstraints(max_length=200, pattern=QUALIFIED.pattern)]
+"""A metric qualified by its family, such as `trace.adherence`."""
