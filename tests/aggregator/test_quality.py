@@ -23,6 +23,7 @@ from ragtide_aggregator.checkpoint.commit import Committer
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.applying import EventApplier
 from ragtide_aggregator.service.quality import KEYS_A_TURN, PAUSES, PartitionQuality, QualityExport
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -337,6 +338,32 @@ async def test_a_number_that_is_not_committed_is_not_shown(async_redis: Any, mon
         monkeypatch.setattr(Committer, "commit", commit)
         await until(lambda: caught_up(async_redis))
         await until(lambda: one.n() == len(EVENTS))
+
+
+async def test_between_turns_events_are_read_without_waiting_for_new_ones(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, begun, take = ScrapedAggregator(), list[QualityExport](), EventApplier.take
+    waits: list[float] = []
+    begin = QualityExport._begin
+
+    def noted(self: QualityExport, state: AggregatorState) -> None:
+        begun.append(self)
+        begin(self, state)
+
+    async def waiting(self: EventApplier, wait_s: float) -> bool:
+        if begun and begun[-1].has_begun:
+            waits.append(wait_s)
+        return await take(self, wait_s)
+
+    monkeypatch.setattr("ragtide_aggregator.service.quality.KEYS_A_TURN", 1)
+    monkeypatch.setattr(QualityExport, "_begin", noted)
+    monkeypatch.setattr(EventApplier, "take", waiting)
+    await publish(async_redis, [event(number, {"trace.adherence": 0.5}, pipeline=f"p{number}") for number in range(9)])
+    async with one.running(async_redis):
+        await until(lambda: len(named(samples(one.registry), "ragtide_estimate_n")) >= 9)
+    assert len(waits) >= 8, "each scope has a turn of its own"
+    assert set(waits) == {0.0}
 
 
 async def test_without_a_certain_lease_nothing_is_shown(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
