@@ -51,8 +51,8 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
         CheckpointError: another version of ragtide wrote the checkpoint, or one of its fields is damaged.
     """
     if owned:
-        pairs = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
-        fields = {name.decode(errors="replace"): data for name, data in pairs}
+        scanned = redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)
+        fields = {name.decode(errors="replace"): data async for name, data in scanned}
         checkpoint = await asyncio.to_thread(checkpoint_of_fields, streams, options, fields)
         return replace(checkpoint, names=await missing_names(redis, streams, fields))
     return checkpoint_of_fields(streams, options, await checkpoint_fields(redis, streams))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
+from ragtide_schemas.limits import PROBABILITY_MIN
 
 from ..statistics.tables.batches import Floats
 from .batch import EventList
@@ -130,12 +131,19 @@ class EventQueue:
             latency_s=np.array([event.latency_s for event in events], dtype=np.float64),
             cost_usd=np.array([event.cost_usd for event in events], dtype=np.float64),
             population_size=np.array([event.population_size or 0 for event in events], dtype=np.int64),
-            probability=np.array([event.kept_probability for event in events], dtype=np.float64),
+            probability=_kept_probability(events),
             row_wise=parts | conflicting,
             declared=declared,
             declarations=declarations[kind_of],
             gold=self._gold,
         )
+
+
+def _kept_probability(events: Sequence[MetricEvent]) -> Floats:
+    """Return `kept_probability` of each event."""
+    sampled = np.array([event.sampling_probability for event in events], dtype=np.float64)
+    included = np.array([event.inclusion_probability for event in events], dtype=np.float64)
+    return np.maximum(sampled * included, PROBABILITY_MIN)
 
 
 def _codes(properties: Sequence[Hashable]) -> Codes:
@@ -157,6 +165,8 @@ def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
     for names, places in by_names.items():
         values = chain.from_iterable([scores[place].values() for place in places])
         by_name = np.fromiter(values, np.float64, len(places) * len(names)).reshape(-1, len(names))
+        if len(places) == len(scores):  # all events have the same scores
+            return dict(zip(names, np.ascontiguousarray(by_name.T), strict=True))
         for number, name in enumerate(names):
             column = columns.setdefault(name, np.full(len(scores), np.nan))
             column[places] = by_name[:, number]

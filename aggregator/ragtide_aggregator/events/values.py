@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
+from operator import ge, le
 from typing import Final, NamedTuple, TypeVar
 
 from ragtide_schemas import (
@@ -56,6 +57,14 @@ class ScoreLayout:
     edges: tuple["ScoreEdge", ...]
     names: tuple[str, ...]
     """Names of the values that are computed from scores alone."""
+    lowest: tuple[float, ...]
+    """Lowest value of each metric, in the order of the scores, as the next field."""
+    highest: tuple[float, ...]
+
+    def in_range(self, scores: Mapping[str, float]) -> bool:
+        """Return whether all scores of an event are in the ranges of their metrics."""
+        values = scores.values()
+        return all(map(le, self.lowest, values)) and all(map(ge, self.highest, values))
 
 
 DeclaredMetrics = Mapping[str, MetricDeclaration] | None
@@ -92,7 +101,9 @@ def _known_layout(
                 better = None if definition is None else definition.direction
                 name, above = rule_share(rule, better), rule.side(better) == "above"
                 edges.setdefault(name, ScoreEdge(name, place, (rule.target - lower) / (upper - lower), above))
-    return ScoreLayout(tuple(ranges), tuple(edges.values()), (*ordered, *edges))
+    ends = {metric: (lower, upper) for metric, lower, upper in ranges}
+    lowest, highest = (tuple(ends[metric][end] for metric in metrics) for end in (0, 1))
+    return ScoreLayout(tuple(ranges), tuple(edges.values()), (*ordered, *edges), lowest, highest)
 
 
 def layout(metrics: Iterable[str], declared: DeclaredMetrics, targets: Targets = ()) -> ScoreLayout:
@@ -237,10 +248,8 @@ def check(event: MetricEvent) -> None:
         parts_of(event)
         return
     with _EVENT_COUNTED:
-        scores = event.scores
-        for metric, lower, upper in layout(scores, event.declared).ranges:
-            if not lower <= scores[metric] <= upper:
-                _scaled("scores", scores[metric], metric, lower, upper)
+        if not layout(event.scores, event.declared).in_range(event.scores):
+            _by_metric("scores", event.scores, event.declared)
 
 
 def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragtide_runtime.redis.keys import CheckpointField
 
 from ..alerts.evaluator import RuleEvaluator
+from ..errors import reading
 from ..events.batch import Scope
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..statistics.drift.drift import Direction
@@ -71,12 +72,28 @@ class MeasuredRows(StatePart, Generic[Table]):
         measured = zip(rows[which].tolist(), self._table.bytes_of(places), strict=True)
         return {self.kinds[0] + self._rows.name(row): data for row, data in measured}, []
 
-    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
-        row = self._rows.named(name)
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set rows to fields that `take_changes` returned: all at once, because a state may have many."""
+        numbers = []
+        for name, _ in fields:
+            with reading(kind + name):
+                numbers.append(self._rows.named(name))
+        rows = np.array(numbers, dtype=np.intp)
         # A reader without rules has the swings of the rows that rules watched.
-        if not self.measures(row):
+        for row in rows[~self.which(rows)].tolist():
             self._places.place[row] = self._table.add_row()
-        self._table.load(int(self._places.place[row]), data)
+        try:
+            self._load_rows(self._places.place[rows], [data for _, data in fields])
+        except ValueError:
+            # One of them is damaged, or of an earlier version.
+            return super().load_fields(kind, fields)
+        return []
+
+    def _load_rows(self, places: Rows, data: Sequence[bytes]) -> None:
+        raise NotImplementedError
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        self._table.load(int(self._places.place[self._rows.named(name)]), data)
         return True
 
 
@@ -87,6 +104,9 @@ class DependenceRows(MeasuredRows[DependenceTable]):
 
     def __init__(self, rows: KeyRows) -> None:
         super().__init__(rows, DependenceTable())
+
+    def _load_rows(self, places: Rows, data: Sequence[bytes]) -> None:
+        self._table.load_each(places, data)
 
     def update(self, rows: Rows, values: Floats, times_ms: Rows) -> None:
         """Add values to rows, in order, with the times of their interactions; rows that are not measured take none."""
@@ -141,6 +161,9 @@ class SwingRows(MeasuredRows[SeasonTable]):
     def _is_suitable(self, row: int, key: EstimateKey) -> bool:
         watched = self._levels is not None and is_watched(key)
         return super()._is_suitable(row, key) and (watched or bool(self._rules.of(row)))
+
+    def _load_rows(self, places: Rows, data: Sequence[bytes]) -> None:
+        self._table.load_each(places, data)
 
     def take(self, added: AddedBatch) -> None:
         """Add the values and the closed clusters that rules take."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
 
+from ..errors import reading
 from ..events.batch import EventBatch, Scope
 from ..statistics.intervals.pair_estimates import Powered
 from ..statistics.means.clusters import ClusterTable
@@ -285,7 +286,7 @@ class PaneRows(PanePlaces):
         """Set panes, each given by row, number and what `bytes_of` returned; much faster than one by one.
 
         Args:
-            panes: each in a row of its own.
+            panes: each another one, and with `clustered` each in a row of its own.
             clustered: whether the values of panes without numbers of clusters came before the first cluster.
 
         Raises: ValueError if the bytes were written by another version.
@@ -541,6 +542,25 @@ class PaneTable(StatePart, PaneRows):
 
     def _name(self, row: int, pane: int) -> str:
         return f"{CheckpointField.PANE}{self._panes.pane_ms}:{pane}:{self._rows.name(row)}"
+
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set panes, or counts by processing time: panes all at once, because a state may have many."""
+        if kind != CheckpointField.PANE:
+            return super().load_fields(kind, fields)
+        panes, gone = [], list[str]()
+        for name, data in fields:
+            with reading(kind + name):
+                length, pane, key = name.split(":", 2)
+                if int(length) == self._panes.pane_ms:
+                    panes.append((self._rows.named(key), int(pane), data))
+                else:
+                    gone.append(kind + name)
+        try:
+            self.load_panes(panes)
+        except ValueError:
+            # One of them is damaged: the error names it.
+            return super().load_fields(kind, fields)
+        return gone
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         length, _, rest = name.partition(":")

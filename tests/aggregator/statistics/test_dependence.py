@@ -43,7 +43,11 @@ def test_cuts_and_storing_in_between_change_no_bit(values: list[tuple[int, float
         for row in range(3):
             stored.load(row, cut.to_bytes(row))
         cut = stored
-    assert [cut.to_bytes(row) for row in range(3)] == [whole.to_bytes(row) for row in range(3)]
+    together = fresh()
+    together.load_each(np.arange(3), cut.bytes_of(np.arange(3)))
+    of_whole = [whole.to_bytes(row) for row in range(3)]
+    assert [cut.to_bytes(row) for row in range(3)] == of_whole
+    assert together.bytes_of(np.arange(3)) == of_whole
     assert not whole.impossible(np.arange(3)).any()
 
 

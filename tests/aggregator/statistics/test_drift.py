@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import DriftDetector
+from ragtide_aggregator.statistics.drift import evidence
 from ragtide_aggregator.statistics.drift.drift import Alarm, DetectorTable, Direction
 
 
@@ -139,6 +140,29 @@ def test_cutting_into_batches_and_storing_in_between_changes_no_bit(
     assert [(at, alarm.row, alarm.change_tag, alarm.log_evidence) for at, alarm in found] == [
         (at, alarm.row, alarm.change_tag, alarm.log_evidence) for at, alarm in expected
     ]
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 10**6])
+@pytest.mark.parametrize("costs", ["same", "different"])
+def test_evidence_in_pieces_of_any_size_is_that_of_value_after_value(
+    at_once: int, costs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "VALUES_AT_ONCE", at_once)
+    drawn = np.random.default_rng(1)
+    # Some rows have far more values than others, and none reaches its line.
+    rows, values = np.minimum(drawn.geometric(0.2, 1500) - 1, 9).astype(np.intp), drawn.beta(4, 2, 1500)
+    cost = np.full(1500, 1e-40) if costs == "same" else drawn.uniform(0, 1e-40, 1500)
+    sizes = drawn.integers(1, 4, 1500)
+    together, in_turn = DetectorTable(), DetectorTable()
+    for table in (together, in_turn):
+        for row in range(10):
+            direction: Direction = "fall" if row % 2 else "rise"
+            table.configure(table.add_row(), limit=0.6, direction=direction, run_length=1e40)
+    together.update(rows, values, np.arange(1500), costs=cost, sizes=sizes)
+    for place in range(1500):
+        here = slice(place, place + 1)
+        in_turn.update(rows[here], values[here], np.array([place]), costs=cost[here], sizes=sizes[here])
+    assert together.bytes_of(np.arange(10)) == in_turn.bytes_of(np.arange(10))
 
 
 def test_growing_keeps_what_is_there() -> None:

@@ -77,7 +77,9 @@ def test_cutting_into_batches_and_storing_in_between_changes_no_bit(cuts: list[i
             again.load(row, cut.to_bytes(row))
         cut = again
         assert cut.add(*(part[start:end] for part in panes)) == 0
-    assert stored(cut, 3) == stored(whole, 3)
+    together = table_with(3)
+    together.load_each(np.arange(3), cut.bytes_of(np.arange(3)))
+    assert stored(cut, 3) == stored(together, 3) == stored(whole, 3)
 
 
 def test_a_pane_that_comes_after_its_cell_was_closed_is_left_out_and_counted() -> None:

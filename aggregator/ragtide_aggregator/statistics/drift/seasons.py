@@ -38,7 +38,7 @@ Source: docs/understand/drift.md; Shin, Ramdas, Rinaldo (2024), "E-detectors" (f
 given the past); Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -360,3 +360,17 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         """
         super().load(row, data[: self.size])
         self._cells.load(row, data[self.size :])
+
+    def load_each(self, rows: Rows, data: Sequence[bytes]) -> None:
+        """Set rows to what `bytes_of` returned for each; much faster than one by one.
+
+        Raises: ValueError if the bytes were written by another version or of another season, or hold a number that is
+            not finite.
+        """
+        size = self.size + self._cells.size
+        if any(len(of_row) != size for of_row in data):
+            raise ValueError(f"a row of seasons has other than {size} bytes")
+        self.load_rows(rows, b"".join(of_row[: self.size] for of_row in data))
+        self._cells.load_rows(rows, b"".join(of_row[self.size :] for of_row in data))
+        if (self.impossible(rows) | self._cells.impossible(rows)).any():
+            raise ValueError("a row of seasons holds a number that is not finite, or below its least")

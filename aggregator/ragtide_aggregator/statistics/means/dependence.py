@@ -24,7 +24,9 @@ Sampling", section 5.4 (design effect).
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -91,7 +93,12 @@ _UNIT: Final = float(2**30)
 _PARTS: Final = float(2**24)
 # The same for squares of differences, which are at most 683.
 _OF_LEVEL: Final = 9
-_HEAD: Final = struct.Struct(f"<B3q{_LEVELS * _OF_LEVEL}q{-(-_LEVELS * _BINS // 8)}s")
+_MASK: Final = -(-_LEVELS * _BINS // 8)
+_HEAD: Final = struct.Struct(f"<B3q{_LEVELS * _OF_LEVEL}q{_MASK}s")
+_HEAD_FORM: Final = np.dtype(
+    [("version", "u1"), ("sums", "<i8", 3), ("levels", "<i8", _LEVELS * _OF_LEVEL), ("mask", "u1", _MASK)]
+)
+"""The same head, for many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +293,33 @@ class DependenceTable(RowTable):
         flat = np.zeros((2, used.size), dtype=np.int64)
         flat[:, used] = of_sizes
         self._counts[..., row], self._squares[..., row] = flat.reshape(2, _LEVELS, _BINS)
+
+    def load_each(self, rows: Rows, data: Sequence[bytes]) -> None:
+        """Set rows to what `bytes_of` returned for each; much faster than one by one.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if any(len(of_row) < _HEAD.size or of_row[0] != VERSION for of_row in data):
+            raise ValueError(f"a row of blocks has a version other than {VERSION}")
+        heads = np.frombuffer(b"".join(of_row[: _HEAD.size] for of_row in data), dtype=_HEAD_FORM)
+        used = np.unpackbits(heads["mask"], axis=1, count=_LEVELS * _BINS).astype(bool)
+        n_used = used.sum(axis=1)
+        if any(len(of_row) != _HEAD.size + 16 * n for of_row, n in zip(data, n_used.tolist(), strict=True)):
+            raise ValueError("a row of blocks has another length than its sizes need")
+        self._n[rows], self._total[rows], self._square[rows] = heads["sums"].T
+        at = 0
+        for numbers in self._numbers():
+            shape = numbers.shape[:-1]
+            numbers[..., rows] = heads["levels"][:, at : at + prod(shape)].T.reshape(*shape, rows.size)
+            at += prod(shape)
+        # Of each row first all counts, and then all squares.
+        of_sizes = np.frombuffer(b"".join(of_row[_HEAD.size :] for of_row in data), dtype="<i8")
+        first = np.cumsum(n_used) - n_used
+        places = np.arange(int(n_used.sum())) + np.repeat(first, n_used)
+        for column, begin in ((self._counts, places), (self._squares, places + np.repeat(n_used, n_used))):
+            flat = np.zeros(used.shape, dtype=np.int64)
+            flat[used] = of_sizes[begin]
+            column[..., rows] = flat.T.reshape(_LEVELS, _BINS, rows.size)
 
 
 def _without_steps(

@@ -89,10 +89,12 @@ class RowColumn(Generic[Scalar]):
         raise AttributeError(f"{owner.__name__} has no column {self.name} yet: call __init__ of RowTable first")
 
     def rows(self, shape: tuple[int, ...], count: int) -> NDArray[Scalar]:
-        """Return the array of new rows, given the shape of one."""
-        rows = np.empty((count, *shape), dtype=self.kind)
-        rows[:] = self.fill
-        return np.ascontiguousarray(np.moveaxis(rows, 0, self.axis))
+        """Return the array of new rows, given the shape of one. Rows of zeros take no memory before they are used."""
+        axis = len(shape) if self.axis == -1 else self.axis
+        rows = np.zeros((*shape[:axis], count, *shape[axis:]), dtype=self.kind)
+        if np.any(self.fill):
+            np.moveaxis(rows, axis, 0)[:] = self.fill
+        return rows
 
     def at(self, rows: Any) -> tuple[Any, ...]:
         """Return the index of a row, or of rows, in the array."""
@@ -164,7 +166,8 @@ class RowTable:
 
     def _grow(self, more: int) -> None:
         for column, shape in self._shapes.items():
-            array = np.concatenate([self.__dict__[column.name], column.rows(shape, more)], axis=column.axis)
+            array = column.rows(shape, self._room + more)
+            array[column.at(slice(self._room))] = self.__dict__[column.name]
             self.__dict__[column.name] = array
         self._room += more
 
