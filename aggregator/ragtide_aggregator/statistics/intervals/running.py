@@ -104,10 +104,13 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
 
 def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats]:
     x = s / shape
-    # x - log(1 + x), by its series where the difference would be rounded away.
-    small = np.minimum(x, _SERIES_BELOW)
-    series = small * small * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
-    gained = shape * np.where(x < _SERIES_BELOW, series, x - np.log1p(x))
+    gained = np.asarray(x - np.log1p(x))
+    # By its series where the difference would be rounded away, which is so after many values only.
+    small = np.flatnonzero(x < _SERIES_BELOW)
+    if small.size:
+        near = x.reshape(-1)[small]
+        gained.reshape(-1)[small] = near * near * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], near)
+    gained = shape * gained
     below = scipy_functions.gammainc(shape, shape + s)
     density = np.exp(-rest - gained) / (shape + s)
     return rest + gained + np.log(below), s / (shape + s) + density / below
