@@ -290,7 +290,7 @@ OF_ROLES = {
 }
 """Modules of rules, notifications, metrics, evaluators and labelers, which no application needs."""
 
-PRODUCERS_MODULES = 60
+PRODUCERS_MODULES = 63
 """Most modules of a producer beside those of redis, asyncio and a model of Pydantic."""
 
 
