@@ -16,6 +16,9 @@ from .compared_values import ComparedValues
 from .rule_values import LearnedValues
 from .statistic import RuleDetector, Statistic, statistic_of
 
+NO_LIMIT: Final = 0.0
+"""An end of the range: a detector with it takes no values."""
+
 BACK: Final = 1 / 3
 """Part of a change that may stay when its alert resolves."""
 
@@ -82,7 +85,8 @@ class EarlierBaseline(RuleBaseline):
     def limit(self, detector: RuleDetector, *, watching: bool) -> float:
         """Return the limit of values that have none of their own: of the mean, while an alert fires."""
         if watching:
-            return ANY_LIMIT
+            # First answers may be compared before there are enough other values: these are only learned until then.
+            return ANY_LIMIT if self.is_known else NO_LIMIT
         normal = self._normal[0]
         back = BACK * abs(normal - (normal if self.before is None else self.since))
         lenient = max(back - self._step, 0.0)
