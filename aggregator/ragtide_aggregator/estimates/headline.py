@@ -435,6 +435,8 @@ def watch_of(mean: MetricMean, around: Circumstances) -> WatchedLevel | None:
     if key.segment is not None:
         return None
     levels = around.watches.get((key.pipeline, key.metric, (mean.proxy or key).labeler), ())
+    if len(levels) == 1:
+        return levels[0]
     exact = [watch for watch in levels if watch.key.labeler_version == key.labeler_version]
     return max(exact or levels, default=None, key=lambda watch: 0.0 if watch.since is None else watch.since.timestamp())
 

@@ -237,7 +237,8 @@ class EstimateKey(NamedTuple):
         # A text that is no list by itself could join its neighbours.
         if len(lists) != len(texts) or not all(text[0] == "[" and text[-1] == "]" for text in texts):
             raise ValueError("some text is no key")
-        return [cls.read(parts) for parts in lists]
+        without_measure = len(cls._fields) - 1
+        return [cls._make([*parts, None]) if len(parts) == without_measure else cls.read(parts) for parts in lists]
 
 
 class PairKey(NamedTuple):

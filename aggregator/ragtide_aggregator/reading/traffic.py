@@ -30,14 +30,15 @@ async def answers_an_hour(
     Raises:
         DamagedFieldError: a pane of the history cannot be read.
     """
-    counting: dict[str, MetricMean] = {}
-    for mean in means:
-        if mean.key.segment is None and not mean.is_powered and mean.key.pipeline != SENTINEL_PIPELINE:
-            other = counting.get(mean.key.pipeline)
-            if other is None or _place(mean) > _place(other):
-                counting[mean.key.pipeline] = mean
     if not history.shortest_pane_ms:
         return {}
+    best: dict[str, tuple[tuple[bool, float, int], MetricMean]] = {}
+    for mean in means:
+        if mean.key.segment is None and not mean.is_powered and mean.key.pipeline != SENTINEL_PIPELINE:
+            other, place = best.get(mean.key.pipeline), _place(mean)
+            if other is None or place > other[0]:
+                best[mean.key.pipeline] = place, mean
+    counting = {pipeline: mean for pipeline, (_, mean) in best.items()}
     keys = {mean.key for mean in counting.values()}
     method = IntervalMethod(AUTO, 0.95)  # only counts are read
     day, hour = [

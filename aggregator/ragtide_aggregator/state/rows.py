@@ -299,7 +299,8 @@ class KeyRows(RowTable, StatePart, what="counts"):
         self._names += [None] * len(keys)
         for place, key in enumerate(keys, row):
             self._index[key] = place
-            self.count_unit[place], self.in_range[place] = key.count_unit, key.metric not in UNBOUNDED
+        self.count_unit[row : row + len(keys)] = [key.count_unit for key in keys]
+        self.in_range[row : row + len(keys)] = [key.metric not in UNBOUNDED for key in keys]
         for part in self.parts:
             part.add_keys(row, keys)
 
