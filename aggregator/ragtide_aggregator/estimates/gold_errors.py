@@ -47,7 +47,7 @@ def errors_of(view: View, rows: list[int], method: IntervalMethod) -> list[Estim
     needed |= dict.fromkeys(row for members in pooled for row in members)
     measured = read_view(view, list(needed), method)
     before = view.before()
-    now, past = Pooling(measured.numbers), None if before is None else Pooling(before.read(list(needed)))
+    now, past = FamilyPools(measured.numbers), None if before is None else FamilyPools(before.read(list(needed)))
     result = [rmse(measured, row, golds[row]) for row in errors]
     return result + [estimate for members in pooled for estimate in family_estimates(measured, members, now, past)]
 
@@ -111,7 +111,7 @@ def _family(squared_error_metric: str) -> str:
     return squared_error_metric.removeprefix(SQUARED_ERROR).partition(".")[0]
 
 
-class Pooling:
+class FamilyPools:
     """Pools the rows of families. The intervals of all rows are computed together, once for each size of a family.
 
     Args:
@@ -138,7 +138,7 @@ class Pooling:
         )
 
 
-def family_estimates(measured: MeasuredView, rows: list[int], pooling: Pooling, past: Pooling | None) -> list[Estimate]:
+def family_estimates(measured: MeasuredView, rows: list[int], pooling: FamilyPools, past: FamilyPools | None) -> list[Estimate]:
     """Return RMSE and consistency score of a family; empty while one of its metrics has no values.
 
     Args:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ..tables.batches import Floats, Grouped, Rows, grouped
 from ..tables.row_table import RowColumn, RowTable
 from ..tables.tables import checked
-from .evidence import BETS, Evidence, Steps, stakes_of
+from .evidence import BETS, RowEvidence, Steps, stakes_of
 
 Direction = Literal["fall", "rise"]
 
@@ -280,7 +280,7 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
 
     def _update(self, clusters: "_Clusters") -> tuple[list[Alarm], Rows]:
         batch = grouped(clusters.rows)
-        evidence = Evidence(*(column.take(batch.rows, axis=0) for column in (self._m, self._cusum, self._totals)))
+        evidence = RowEvidence(*(column.take(batch.rows, axis=0) for column in (self._m, self._cusum, self._totals)))
         steps = self._steps(batch, clusters)
         evidence.follow(batch.rounds, steps)
         nothing = np.zeros(0, dtype=np.intp)
@@ -330,7 +330,7 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
             totals=totals,
         )
 
-    def _store(self, batch: Grouped, evidence: Evidence, totals: Floats, tags: NDArray[np.int64]) -> None:
+    def _store(self, batch: Grouped, evidence: RowEvidence, totals: Floats, tags: NDArray[np.int64]) -> None:
         """Write the state after every row's last value.
 
         Args:

@@ -59,7 +59,7 @@ class Steps:
         return pays
 
 
-class Evidence:
+class RowEvidence:
     """The evidence of rows, value by value: M, CUSUM and totals of each row after its last value.
 
     Args:
