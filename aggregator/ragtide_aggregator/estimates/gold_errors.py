@@ -138,7 +138,9 @@ class FamilyPools:
         )
 
 
-def family_estimates(measured: MeasuredView, rows: list[int], pooling: FamilyPools, past: FamilyPools | None) -> list[Estimate]:
+def family_estimates(
+    measured: MeasuredView, rows: list[int], pooling: FamilyPools, past: FamilyPools | None
+) -> list[Estimate]:
     """Return RMSE and consistency score of a family; empty while one of its metrics has no values.
 
     Args:
