@@ -74,15 +74,19 @@ DIGITS_MAX = 4_300
 _DIGITS = re.compile(rb"\d+")
 
 
-def _small_json(value: dict[str, Any]) -> dict[str, Any]:
+def small_json(value: dict[str, Any], most: int = METADATA_MAX_BYTES) -> dict[str, Any]:
+    """Return an object whose JSON has at most so many bytes.
+
+    Raises: ValueError if it has more, or is no JSON.
+    """
     if not value:
         return value
     text = to_json(value)  # a ValueError for half of a pair of surrogates
     size = len(text)
     if size > DIGITS_MAX and any(len(run[0]) > DIGITS_MAX for run in _DIGITS.finditer(text)):
         from_json(text)  # a ValueError for a number of more digits than JSON is read with
-    if size > METADATA_MAX_BYTES:
-        raise ValueError(f"must be at most {METADATA_MAX_BYTES} bytes of JSON, got {size}; keep large values elsewhere")
+    if size > most:
+        raise ValueError(f"must be at most {most} bytes of JSON, got {size}; keep large values elsewhere")
     return value
 
 
@@ -121,7 +125,7 @@ SegmentValue = Annotated[
 ]
 """One value of a segment as `name=value`, such as `lang=de`; both parts follow the rules of a name."""
 
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(small_json)]
 """Any JSON values, at most 64 KiB. ragtide never interprets them."""
 
 _IN_RANGE = CoreRule(

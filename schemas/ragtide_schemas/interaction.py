@@ -55,7 +55,7 @@ from .limits import (
     VALUE_MAX,
 )
 from .plain_values import LeftOut, UnfitError, count_left_out, unfit
-from .retrieval_steps import Steps, check_steps
+from .retrieval_steps import RetrievalStep, Steps, check_steps
 from .times import from_milliseconds, utc_now
 from .value_readers import id_text, metadata_values, name_text, named_fields, named_values, own_text, scalar
 from .value_readers import sentences as texts
@@ -254,7 +254,10 @@ class RagInteraction(VersionedModel):
     covariates: Covariates = None
     """Numbers that are known before the answer, by name, such as `{"difficulty": 0.3}`; kept with the scores."""
     steps: Steps = None
-    """Retrievers and rerankers in their order, with the documents that each returned; each gets metrics of its own."""
+    """Retrievers, rerankers and calls of tools in their order, with the documents that each returned; each name gets
+    metrics of its own. At most 16 names."""
+    steps_left_out: Annotated[Count, AfterValidator(lambda number: number or None)] | None = None
+    """Number of calls of an agent beyond the first 64, which are not in `steps`."""
     run: Name | None = None
     """Name of the offline run; absent in live traffic."""
     population_size: Size | None = None
@@ -284,6 +287,7 @@ class RagInteraction(VersionedModel):
         "gold_scores": named_values(gold_score, GOLD_SCORES_MAX),
         "segments": named_values(name_text, SEGMENTS_MAX),
         "turn": scalar,
+        "steps_left_out": scalar,
         "usage": named_fields,
         "covariates": COVARIATES_READER,
         "metadata": metadata_values,
@@ -294,13 +298,18 @@ class RagInteraction(VersionedModel):
         if self.population_size is not None and self.run is None:
             raise ValueError("population_size without run: name the finite run it is the size of")
         check_gold_scores(self.gold_scores)
-        check_steps(self.steps, len(self.documents))
+        check_steps(self.steps, self.steps_left_out, len(self.documents))
         return self
 
     @property
     def is_session(self) -> bool:
         """Whether it is a whole conversation, and not one answer."""
         return self.unit == "session"
+
+    @property
+    def calls(self) -> tuple[RetrievalStep, ...]:
+        """The calls of tools among its steps, in their order; empty without an agent."""
+        return tuple(step for step in self.steps or () if step.kind == "tool")
 
     @property
     def nothing_retrieved(self) -> bool:

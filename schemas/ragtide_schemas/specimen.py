@@ -12,6 +12,7 @@ from .interaction import RagInteraction
 from .labels import Labels
 from .limits import ENTRY_MAX_BYTES, NAME_MAX_CHARS
 from .metric_names import MetricName
+from .retrieval_steps import OF_CALLS
 
 STORED_MAX_BYTES: Final = 4 * ENTRY_MAX_BYTES
 """Most bytes of the JSON of a stored specimen: the texts are in it twice, as texts and as sentences."""
@@ -125,17 +126,18 @@ class Specimen(VersionedModel):
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), with every field: labels without a list of keys need their `null`.
 
-        Without spans, reasons or versions their field is left out, so that releases that do not know it read the
-        specimen.
+        Without spans, reasons, versions or calls their field is left out, so that releases that do not know it read
+        the specimen.
         """
         spans = any(getattr(labels, SPANS, ()) for labeling in self.labelings for labels in labeling.labels)
         reasons = any(labeling.reasons for labeling in self.labelings)
         left_out: dict[str, Any] = {} if spans else {"labels": {"__all__": {SPANS}}}
         left_out |= {} if reasons else {REASONS: True}
         left_out |= {} if any(labeling.versions for labeling in self.labelings) else {VERSIONS: True}
-        return self.__pydantic_serializer__.to_json(
-            self, exclude={"labelings": {"__all__": left_out}} if left_out else None
-        )
+        exclude: dict[str, Any] = {"labelings": {"__all__": left_out}} if left_out else {}
+        if not self.interaction.calls:
+            exclude["interaction"] = {"steps_left_out": True, "steps": {"__all__": set(OF_CALLS)}}
+        return self.__pydantic_serializer__.to_json(self, exclude=exclude)
 
     def to_stored(self) -> bytes:
         """Return the model as it is stored: compressed JSON."""

@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple
 
 from .declared import MetricDeclaration
 from .metrics import Direction
-from .retrieval_steps import STEPS_MAX
+from .retrieval_steps import STEP_NAMES_MAX
 
 STEP_FAMILY: Final = "retrieval.step."
 """Beginning of the names of these metrics: `retrieval.step.bm25.relevance`."""
@@ -23,7 +23,7 @@ ComponentKind = Literal["retriever", "reranker", "generator"]
 GENERATOR: Final = "generator"
 """Name of the generator among the steps: it is no retrieval step, and has no name of its own."""
 
-STEP_METRICS_MAX: Final = 5 * STEPS_MAX + 1
+STEP_METRICS_MAX: Final = 5 * STEP_NAMES_MAX + 1
 """Metrics of the steps of one interaction: a retriever has five, a reranker four, and the generator one."""
 
 VERSION: Final = "1"

@@ -20,7 +20,7 @@ from ragtide_schemas import EvaluatorScores, MetricDeclaration, utc_now
 from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.declared import DECLARED_MAX
 from ragtide_schemas.interaction import usable
-from ragtide_schemas.retrieval_steps import STEPS_MAX, RetrievalStep
+from ragtide_schemas.retrieval_steps import STEP_NAMES_MAX, RetrievalStep
 from ragtide_schemas.step_metrics import STEP_METRICS_MAX
 
 SHARED = RagInteraction.model_fields.keys() & MetricEvent.model_fields.keys()
@@ -95,7 +95,7 @@ def test_the_probability_of_a_metric_is_that_of_the_sample_times_its_rate(sample
 
 
 DECLARED = {f"mine.m{number:03}": MetricDeclaration(lower=0, upper=1) for number in range(DECLARED_MAX + 30)}
-STEPS = [RetrievalStep(name=f"step{number}", kind="retriever", documents=(0,)) for number in range(STEPS_MAX)]
+STEPS = [RetrievalStep(name=f"step{number}", kind="retriever", documents=(0,)) for number in range(STEP_NAMES_MAX)]
 
 
 def labeling_of(declared: Mapping[str, MetricDeclaration]) -> Labeling:
@@ -119,7 +119,7 @@ def test_metrics_beyond_the_room_of_an_event_are_left_out_and_counted_and_the_sa
             given, LabelerId("mine", "1", "p"), replace(labeling, beside=(part,)), labeled_at=utc_now(), latency_s=0.1
         )
         assert MetricEvent.decode(event.encode()) == event
-        of_steps = 3 * STEPS_MAX + 1
+        of_steps = 3 * STEP_NAMES_MAX + 1
         assert event.counters == {METRICS_LEFT_OUT: 2 * (30 + of_steps)}
         parts: list[MetricEvent | EvaluatorScores] = [event, *(event.beside or ())]
         for scores in parts:

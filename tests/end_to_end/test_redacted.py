@@ -28,6 +28,10 @@ def private(one: RagInteraction) -> RagInteraction:
         "reference_answer": f"Ask {address}.",
         "history": [{"question": f"Is {address} there?", "response": f"No, {address} is not."}],
         "metadata": {"customer": address},
+        "steps": [
+            {"name": "lookup", "kind": "tool", "documents": [0], "arguments": {"customer": [address]}},
+            {"name": "search", "kind": "tool", "query": f"orders of {address}", "error": f"no orders of {address}"},
+        ],
         "occurred_at": None,
     }
     given = one.model_dump(mode="json", exclude_none=True) | changes

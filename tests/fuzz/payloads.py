@@ -74,7 +74,11 @@ INTERACTION: Final[Json] = {
     "documents": [{"text": "At nine.", "id": "d", "score": 0.5, "metadata": {"page": 1}}], "response": "At nine.",
     "segments": {"lang": "de"}, "metadata": {"a": [1, None, {"b": 0.5}]}, "gold_scores": {"trace.adherence": 1},
     "covariates": {"length": 3}, "session_id": "s",
-    "steps": [{"name": "bm25", "kind": "retriever", "documents": [0], "returned": 9, "shared": 2}],
+    "steps": [
+        {"name": "bm25", "kind": "retriever", "documents": [0], "returned": 9, "shared": 2},
+        {"name": "search", "kind": "tool", "documents": [0], "round": 1, "arguments": {"a": 1}, "latency_s": 0.2},
+    ],
+    "steps_left_out": 2,
 }  # fmt: skip
 
 

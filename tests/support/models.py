@@ -61,6 +61,26 @@ USAGE = st.builds(
     retrieval_latency_s=st.none() | st.floats(0, LATENCY_MAX_S),
 )
 
+STEP_NAME = st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True)
+STEP = st.builds(
+    RetrievalStep,
+    name=STEP_NAME,
+    kind=st.sampled_from(["retriever", "reranker"]),
+    documents=st.just(()),
+    returned=st.integers(5, COUNTER_MAX),
+    shared=st.none() | st.integers(0, 5),
+)
+CALL = st.builds(
+    RetrievalStep,
+    name=STEP_NAME,
+    kind=st.just("tool"),
+    returned=st.none() | st.just(0),
+    round=st.none() | st.just(2),
+    arguments=st.none() | METADATA,
+    error=st.none() | STEP_NAME,
+    latency_s=st.none() | st.floats(0, LATENCY_MAX_S),
+)
+
 INTERACTION = st.builds(
     RagInteraction,
     interaction_id=NAME,
@@ -89,19 +109,7 @@ INTERACTION = st.builds(
     user_id=st.none() | NAME,
     cluster=st.none() | NAME,
     covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),
-    steps=st.none()
-    | st.lists(
-        st.builds(
-            RetrievalStep,
-            name=st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True),
-            kind=st.sampled_from(["retriever", "reranker"]),
-            documents=st.just(()),
-            returned=st.integers(5, COUNTER_MAX),
-            shared=st.none() | st.integers(0, 5),
-        ),
-        max_size=3,
-        unique_by=lambda step: step.name,
-    ),
+    steps=st.none() | st.lists(STEP | CALL, max_size=3, unique_by=lambda step: step.name),
     usage=st.none() | USAGE,
     run=NAME,
     population_size=SIZE,

@@ -83,6 +83,8 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
     # Of several rerankers none has the order of all documents to itself.
     reranker = rerankers[0] if len(rerankers) == 1 else None
     for step in interaction.steps:
+        if step.kind == "tool":
+            continue
         values: dict[StepMetric, float | str] = {
             StepMetric(step.name, "relevance"): reasons["relevance"] or _relevance(step, masses),
             StepMetric(step.name, "used_recall"): reasons["used_recall"] or _used_recall(step, masses),

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from ragtide_runtime.processes.user_code import function_at
 from ragtide_runtime.recordings import EntryKind
-from ragtide_schemas import InvalidEntryError, RagInteraction
+from ragtide_schemas import InvalidEntryError, RagInteraction, RetrievalStep
 from ragtide_schemas.base import VersionedModel, read_json_object
 from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
@@ -31,7 +31,7 @@ _Key = TypeVar("_Key")
 
 _TEXTS: Mapping[EntryKind, frozenset[str]] = {
     EntryKind.INTERACTIONS: frozenset(
-        {"question", "history", "documents", "response", "response_sentences", "reference_answer", "metadata"}
+        {"question", "history", "documents", "steps", "response", "response_sentences", "reference_answer", "metadata"}
     ),
     EntryKind.METRICS: frozenset(),
     EntryKind.FEEDBACK: frozenset({"metadata"}),
@@ -39,8 +39,12 @@ _TEXTS: Mapping[EntryKind, frozenset[str]] = {
 }
 """Fields of each kind that hold free text; all other fields are ids, names and numbers, and stay."""
 
-_LISTS: Final = ("documents", "history")
-"""Fields that are lists of objects."""
+_LISTS: Final[Mapping[str, frozenset[str]]] = {
+    "documents": frozenset({"id"}),
+    "history": frozenset(),
+    "steps": frozenset(RetrievalStep.model_fields) - {"query", "arguments"},
+}
+"""Fields that are lists of objects, with the fields of these that are no free text."""
 
 
 class RedactionOptions(Protocol):
@@ -201,7 +205,10 @@ class Redaction:
 
     def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:
         """Return the fields of a model that hold no free text."""
-        return model.model_dump(mode="json", exclude=set(_TEXTS[kind]), exclude_none=True)
+        texts: dict[str, Any] = dict.fromkeys(_TEXTS[kind], True)
+        if "steps" in texts:
+            texts["steps"] = {"__all__": {"query", "arguments"}}
+        return model.model_dump(mode="json", exclude=texts, exclude_none=True)
 
     def unreadable(self, payload: bytes) -> bytes | None:
         """Return an unreadable entry with all its texts redacted; None if it cannot be redacted.
@@ -248,9 +255,10 @@ class Redaction:
     def _field(self, name: str, value: Any) -> Any:
         if name not in _LISTS or value is None:
             return self._all(value)
-        # The id of a document and the names of fields are no texts.
+        # The names of fields are no texts.
+        kept = _LISTS[name]
         redacted = type(value)(
-            {field: inner if field == "id" else self._all(inner) for field, inner in item.items()} for item in value
+            {field: inner if field in kept else self._all(inner) for field, inner in item.items()} for item in value
         )
         # Redacted turns may be longer than an interaction's history may be.
         return type(value)(last_turns(redacted)) if name == "history" else redacted

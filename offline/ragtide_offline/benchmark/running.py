@@ -87,7 +87,7 @@ class Benchmark(LabelerRun[Asked]):
                     continue
                 digest = blake2b(interaction.interaction_id.encode(), digest_size=4).digest()
                 if int.from_bytes(digest, "big") < self._reorder * 2**32:
-                    turned = {"documents": interaction.documents[::-1], "steps": None}
+                    turned = {"documents": interaction.documents[::-1], "steps": None, "steps_left_out": None}
                     yield (path, fields, "again"), replace(row, interaction=interaction.model_copy(update=turned))
 
     def take(self, asked: Asked, outcome: Outcome) -> None:

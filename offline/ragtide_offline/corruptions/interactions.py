@@ -52,7 +52,7 @@ def without_own_sentences(interaction: RagInteraction) -> RagInteraction:
     """
     documents = [document.model_copy(update={"sentences": None}) for document in interaction.documents]
     # Steps state which documents a retriever returned; spoilt documents are others, or stand elsewhere.
-    less: dict[str, Any] = {"response_sentences": None, "gold_scores": {}, "steps": None}
+    less: dict[str, Any] = {"response_sentences": None, "gold_scores": {}, "steps": None, "steps_left_out": None}
     return interaction.model_copy(update={"documents": tuple(documents), **less})
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ragtide_schemas.retrieval_steps import STEPS_MAX, StepKind, step_name
+from ragtide_schemas.retrieval_steps import STEP_NAMES_MAX, StepKind, step_name
 
 from ..shapes.documents import Found
 from .content import key_of
@@ -38,7 +38,7 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
     returned = if_readable(lambda: _returned(group), None) or {}
     counts = Counter(name for name, _ in returned)
     names = {step: f"{step[0][:50]}_{step[1]}" if counts[step[0]] > 1 else step[0] for step in returned}
-    if not 2 <= len(returned) <= STEPS_MAX or len(set(names.values())) < len(names):
+    if not 2 <= len(returned) <= STEP_NAMES_MAX or len(set(names.values())) < len(names):
         return None
     places = {step: _places(list(by_key.values()), documents) for step, by_key in returned.items()}
     retrievers = {step: by_key for step, by_key in returned.items() if step[1] == "retriever"}

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 
-from ragtide_schemas import EvaluatorScores, MetricDeclaration, RetrievedDocument
+from ragtide_schemas import EvaluatorScores, MetricDeclaration, RetrievalStep, RetrievedDocument
+from ragtide_schemas.retrieval_steps import OF_CALLS
 
 from .entries import EntryKind
 from .json_lines import SOURCE_ENTRY
@@ -63,6 +64,12 @@ def _write_json(value: Any) -> str | None:
     return to_json(value).decode() if value else None
 
 
+def _write_steps(steps: tuple[RetrievalStep, ...]) -> str:
+    # Of steps without calls the column is as releases without calls write and read it.
+    exclude = None if any(step.kind == "tool" for step in steps) else {"__all__": set(OF_CALLS)}
+    return to_json(steps, exclude=exclude).decode()
+
+
 def _write_models(value: tuple[EvaluatorScores, ...] | dict[str, MetricDeclaration]) -> str:
     return to_json(value, exclude_none=True).decode()
 
@@ -79,6 +86,7 @@ NUMBERS: Final = Codec(pa.map_(pa.string(), pa.float64()), lambda value: list(va
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
 MODEL: Final = Codec(pa.string(), lambda value: value.encode().decode(), from_json)
+STEPS: Final = Codec(pa.string(), _write_steps, from_json)
 SHARES: Final = Codec(pa.string(), _write_json, from_json)
 BESIDE: Final = Codec(pa.string(), _write_models, from_json)
 DECLARED: Final = Codec(pa.string(), _write_models, from_json, repeats=True)
@@ -108,7 +116,8 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "cluster": TEXT,
         "usage": MODEL,
         "covariates": NUMBERS,
-        "steps": JSON,
+        "steps": STEPS,
+        "steps_left_out": INT,
         "run": NAME,
         "population_size": INT,
         "sampling_probability": FLOAT,

@@ -30,8 +30,9 @@ from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import open_store
 from ragtide_runtime.telemetry.health import ProcessTelemetry
-from ragtide_schemas import EarlierTurn, RagInteraction, RetrievedDocument
+from ragtide_schemas import EarlierTurn, RagInteraction, RetrievalStep, RetrievedDocument
 from ragtide_schemas.limits import HISTORY_MAX_CHARS
+from ragtide_schemas.retrieval_steps import QUERY_MAX_CHARS
 
 pytestmark = pytest.mark.processes
 
@@ -93,6 +94,12 @@ def secretive(number: int) -> RagInteraction:
             ),
         ),
         history=(EarlierTurn(question=f"who is {mail}?", response=f"call {phone}"), EarlierTurn(question=card)),
+        steps=(
+            RetrievalStep(
+                name="lookup", kind="tool", documents=(0,), returned=1, arguments={mail: [card, {"x": phone}]}
+            ),
+            RetrievalStep(name="search", kind="tool", query=f"phone {phone}", error="timeout"),
+        ),
         response=f"yes, {card}",
         response_sentences=(f"yes, {card}",),
         reference_answer=f"{mail} {card}",
@@ -139,6 +146,9 @@ async def test_nothing_of_the_original_is_stored(
     assert model.documents[0].id == "d-eve"
     assert model.documents[0].metadata == {"[email]": ["[card]", {"x": "[phone]"}]}
     assert model.metadata == {"who": {"mail": "[email]"}, "[email]": 1, "[email] 2": 2}
+    lookup, search = model.calls
+    assert (lookup.name, lookup.arguments) == ("lookup", {"[email]": ["[card]", {"x": "[phone]"}]})
+    assert (search.query, search.error) == ("phone [phone]", "timeout")
     assert model.interaction_id == "i-0"
     found = Recording.open(str(tmp_path / "r"))
     assert found.partitions[0].redaction == ("email", "card", "phone")
@@ -341,3 +351,20 @@ def test_a_history_that_redaction_makes_too_long_keeps_its_last_turns() -> None:
     model = redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(1, history=turns))
     assert isinstance(model, RagInteraction)
     assert [turn.question[:12] for turn in model.history or ()] == ["[the number "]
+
+
+def test_calls_whose_texts_cannot_be_redacted_are_stored_without_them() -> None:
+    fields = Redaction().without_texts(EntryKind.INTERACTIONS, secretive(1))
+    assert fields["steps"] == [
+        {"name": "lookup", "kind": "tool", "documents": [0], "returned": 1},
+        {"name": "search", "kind": "tool", "documents": [], "error": "timeout"},
+    ]
+
+
+def test_a_query_that_redaction_makes_too_long_is_left_out_and_the_call_stays() -> None:
+    call = RetrievalStep(name="search", kind="tool", query="1" * QUERY_MAX_CHARS)
+    redaction = Redaction(function=lambda text: f"{text}1")
+    model = redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(1, steps=(call,)))
+    assert isinstance(model, RagInteraction)
+    assert model.calls == (RetrievalStep(name="search", kind="tool"),)
+    assert model.left_out == {"steps.query": 1}

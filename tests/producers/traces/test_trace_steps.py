@@ -9,7 +9,7 @@ from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_runtime.settings.ingest import IngestSettings
-from ragtide_schemas.retrieval_steps import STEPS_MAX
+from ragtide_schemas.retrieval_steps import STEP_NAMES_MAX
 
 A, B, C, D, E = (f"{name} is described in this text." for name in ("Ant", "Bee", "Cat", "Dog", "Eel"))
 
@@ -94,8 +94,8 @@ def test_documents_whose_texts_were_changed_are_matched_by_ids_that_are_theirs_a
 
 def test_a_single_retrieval_has_no_steps_and_neither_have_too_many() -> None:
     assert steps(retriever("Dense", [A])) is None
-    assert steps(*(retriever(f"r{number}x", [A]) for number in range(STEPS_MAX + 1))) is None
-    assert len(steps(*(retriever(f"r{number}x", [A]) for number in range(STEPS_MAX))) or ()) == STEPS_MAX
+    assert steps(*(retriever(f"r{number}x", [A]) for number in range(STEP_NAMES_MAX + 1))) is None
+    assert len(steps(*(retriever(f"r{number}x", [A]) for number in range(STEP_NAMES_MAX))) or ()) == STEP_NAMES_MAX
 
 
 def test_a_name_that_its_kind_would_make_that_of_another_step_leaves_the_steps_out_and_not_the_interaction() -> None:

@@ -8,7 +8,7 @@ from tests.support.models import EVENT, MODELS
 
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, json_lines, parquet
 from ragtide_runtime.recordings.columns import COLUMNS, SCORES, field_of
-from ragtide_schemas import MetricEvent
+from ragtide_schemas import MetricEvent, RagInteraction
 
 
 def numbered(models: list[Any]) -> list[RecordedEntry]:
@@ -77,3 +77,12 @@ def test_a_score_is_a_column_of_its_bits() -> None:
     ]
     assert str(table["occurred_at"].type) == "timestamp[us, tz=UTC]"
     assert str(table["pipeline"].type).startswith("dictionary<values=string")
+
+
+def test_steps_without_calls_are_stored_as_by_releases_without_calls() -> None:
+    steps = [{"name": "dense", "kind": "retriever", "documents": [0], "returned": 2}]
+    given = RagInteraction(pipeline="shop", question="q", documents=["d"], response="r", steps=steps)
+    table = parquet.table_of(EntryKind.INTERACTIONS, numbered([given]))
+    assert table["steps"].to_pylist() == [
+        '[{"name":"dense","kind":"retriever","documents":[0],"returned":2,"shared":null}]'
+    ]
