@@ -14,7 +14,14 @@ from ragtide_runtime.settings.model import COMPUTED_COVARIATES, Settings
 from ragtide_schemas import METRICS, AlertRule, MetricDefinition
 from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.criterion import BUILT_IN
-from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY, SENTINELS
+from ragtide_schemas.metric_definitions import (
+    AGENT,
+    CRITERIA_FAMILY,
+    FROM_PEOPLE,
+    OUTCOMES,
+    SELF_CONSISTENCY,
+    SENTINELS,
+)
 from ragtide_schemas.slopes import misses_claims, shipped_slopes
 from ragtide_schemas.suggestions import closest
 
@@ -81,7 +88,7 @@ def scored_metrics(settings: Settings, pipeline: str = "*") -> frozenset[str] | 
             return None
         elsewhere = {criterion.metric for criterion in own.judge.criteria if not _meet(criterion.pipelines, pipeline)}
         scored |= metrics - elsewhere
-    return scored | _OF_EVERY_EVENT | frozenset(_custom(settings))
+    return scored | _OF_EVERY_EVENT | {definition.name for definition in AGENT} | frozenset(_custom(settings))
 
 
 def _meet(patterns: Iterable[str], pattern: str) -> bool:

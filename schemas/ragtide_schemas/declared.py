@@ -90,8 +90,8 @@ def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclarat
             order or outside the range.
     """
     check_not_built_in([definition.name])
-    if definition.name.startswith("retrieval.step."):
-        raise ValueError(f"{definition.name} is a name of a retrieval step's own metrics: give this one another name")
+    if definition.name.startswith(("retrieval.step.", "tool.")):
+        raise ValueError(f"{definition.name} is a name of the metrics of steps or tools: give this one another name")
     check_bands(definition.name, definition.bands, definition.lower, definition.upper, definition.direction)
     family = definition.name.partition(".")[0]
     if family in (*CLOSED_FAMILIES, CRITERIA_FAMILY):

@@ -12,6 +12,12 @@ DOCUMENT_TEXT_MAX_CHARS: Final = 1_000_000
 DOCUMENTS_MAX: Final = 500
 """Retrieved documents of one interaction."""
 
+STEPS_MAX: Final = 64
+"""Steps of one interaction: calls of tools and retrieval steps together."""
+
+ROUNDS_MAX: Final = 64
+"""Rounds of the calls of one interaction."""
+
 QUESTION_MAX_CHARS: Final = 100_000
 """Characters of the question."""
 

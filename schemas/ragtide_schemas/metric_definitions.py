@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from .limits import DOCUMENTS_MAX
+from .limits import DOCUMENTS_MAX, ROUNDS_MAX, STEPS_MAX
 from .metrics import Bands, DefaultRule, Direction, Kind, MetricDefinition, Pattern
 
 _RAGBENCH: Final = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
@@ -513,6 +513,79 @@ USAGE: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
 )
 """The metric of each field of the usage of an answer (`AnswerUsage`)."""
 
+
+def _agent(
+    quantity: str,
+    definition: str,
+    meaning: str,
+    *,
+    does_not_tell: str,
+    needs: tuple[str, ...] = ("calls",),
+    related: tuple[str, ...],
+    ends: tuple[float, float] = (0.0, float(STEPS_MAX)),
+    direction: Direction = Direction.LOWER,
+    kind: Kind = Kind.DISTRIBUTIVE,
+    from_labels: bool = False,
+) -> MetricDefinition:
+    return MetricDefinition(
+        f"agent.{quantity}", *ends, direction, kind, meaning, "ragtide", definition, needs,
+        does_not_tell=does_not_tell, related=related, from_labels=from_labels,
+    )  # fmt: skip
+
+
+AGENT_CALLS: Final = _agent(
+    "calls",
+    "min(calls of tools, 64)",
+    "Number of calls of a run; past 64 it says 64.",
+    direction=Direction.NEITHER,
+    does_not_tell="Whether they were needed: read agent.wasted.",
+    related=("agent.rounds", "agent.wasted", "answer.cost_usd"),
+)
+
+AGENT_ROUNDS: Final = _agent(
+    "rounds",
+    "largest round",
+    "Number of rounds of a run: the calls of one round do not know the results of each other.",
+    needs=("calls", "their rounds"),
+    ends=(0.0, float(ROUNDS_MAX)),
+    does_not_tell="Whether a later round was needed: read agent.sufficient_at.",
+    related=("agent.calls", "agent.sufficient_at", "answer.latency_s"),
+)
+
+AGENT_WASTED: Final = _agent(
+    "wasted",
+    "sum over the calls: 1 if it failed, or brought documents that are neither relevant nor used, or none; else 0",
+    "Number of calls of a run that failed, or brought nothing relevant and nothing used.",
+    needs=("calls", "relevance and use of document sentences"),
+    does_not_tell="Which tool it was: read tool.NAME.wasted.",
+    related=("agent.calls", "trace.context_relevance", "trace.context_utilization"),
+    from_labels=True,
+)
+
+AGENT_SUFFICIENT_AT: Final = _agent(
+    "sufficient_at",
+    "smallest r so that calls of the rounds up to r returned every used document sentence that calls returned",
+    "The round after which the evidence sufficed, of supported answers.",
+    needs=("calls", "their rounds", "used document sentences", "support of every response sentence"),
+    ends=(1.0, float(ROUNDS_MAX)),
+    does_not_tell="Whether less evidence would have done: it counts what the answer used.",
+    related=("agent.rounds", "trace.adherence"),
+    from_labels=True,
+)
+
+AGENT_GAVE_UP: Final = _agent(
+    "gave_up",
+    "1 if the response is empty, refuses, or is the notice of a framework that stopped the agent, else 0",
+    "Share of the runs that end without an answer.",
+    ends=(0.0, 1.0),
+    kind=Kind.ALGEBRAIC,
+    does_not_tell="Whether giving up was right: the evidence may not have been there.",
+    related=("response.empty", "agent.rounds", "retrieval.empty"),
+)
+
+AGENT: Final = (AGENT_CALLS, AGENT_ROUNDS, AGENT_WASTED, AGENT_SUFFICIENT_AT, AGENT_GAVE_UP)
+"""Of runs: interactions with calls of tools."""
+
 SELF_CONSISTENCY: Final = MetricDefinition(
     "judge.self_consistency",
     0.0,
@@ -618,6 +691,7 @@ RAGTIDE_METRICS: Final = (
     SELF_CONSISTENCY,
     *SENTINELS,
     *OUTCOMES,
+    *AGENT,
     *FROM_PEOPLE,
 )
 """Every metric ragtide computes itself, in the order of tables."""

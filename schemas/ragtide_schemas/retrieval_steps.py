@@ -8,19 +8,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints, model_validator
 
 from .base import Count, Reader, Seconds, WireModel, small_json
-from .limits import DOCUMENTS_MAX
+from .limits import DOCUMENTS_MAX, ROUNDS_MAX, STEPS_MAX
 from .plain_values import LeftOut, UnfitError
 from .printable import shortened
 from .value_readers import metadata_values, own_text, scalar
 
-STEPS_MAX: Final = 64
-"""Steps of one interaction: calls and retrieval steps together."""
-
 STEP_NAMES_MAX: Final = 16
 """Names of the steps of one interaction; each has metrics of its own."""
-
-ROUNDS_MAX: Final = 64
-"""Most rounds of calls."""
 
 QUERY_MAX_CHARS: Final = 2_000
 """Characters of the text that a call was asked with."""

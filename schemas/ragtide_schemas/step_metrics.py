@@ -1,14 +1,21 @@
-"""The metrics of the steps of a pipeline, retrievers, rerankers and the generator: names and declarations. No I/O."""
+"""The metrics of the steps of a pipeline (retrievers, rerankers, generator) and of its tools: names and declarations.
+
+No I/O.
+"""
 
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from .declared import MetricDeclaration
-from .metrics import Direction
+from .limits import STEPS_MAX
+from .metrics import Direction, Kind
 from .retrieval_steps import STEP_NAMES_MAX
 
 STEP_FAMILY: Final = "retrieval.step."
 """Beginning of the names of these metrics: `retrieval.step.bm25.relevance`."""
+
+TOOL_FAMILY: Final = "tool."
+"""Beginning of the names of the metrics of calls: `tool.search.used`."""
 
 StepQuantity = Literal["relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus"]
 """What is measured of a step."""
@@ -16,6 +23,12 @@ StepQuantity = Literal["relevance", "used_recall", "agreement", "order", "yield"
 QUANTITIES: Final[tuple[StepQuantity, ...]] = (
     "relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus",
 )  # fmt: skip
+
+ToolQuantity = Literal["calls", "used", "relevant", "wasted", "repeated", "failed", "empty", "latency_s", "yield"]
+"""What is measured of the calls of a tool in one run."""
+
+TOOL_LATENCY_MAX_S: Final = 60.0
+"""Seconds as which a longer call counts."""
 
 ComponentKind = Literal["retriever", "reranker", "generator"]
 """Kind of a part of a pipeline that may fail by itself."""
@@ -39,6 +52,25 @@ _MEANINGS: Final = {
     "ranking": "Share of the pairs of documents, one more relevant than the other, that {name} put in the right order.",
     "focus": "Share of the document sentences that have less in common with the question than the answer has.",
 }
+
+
+_TOOL_MEANINGS: Final[dict[ToolQuantity, tuple[Direction, str]]] = {
+    "calls": (Direction.NEITHER, "Number of calls of {name} in a run that calls it."),
+    "used": (Direction.HIGHER, "Share of the calls of {name} that looked for documents whose result the answer uses."),
+    "relevant": (Direction.HIGHER, "Share of the calls of {name} that looked for documents with a relevant result."),
+    "wasted": (
+        Direction.LOWER,
+        "Share of the calls of {name} that failed, or found nothing relevant or used.",
+    ),
+    "repeated": (Direction.LOWER, "Share of the calls of {name} with the arguments of an earlier call."),
+    "failed": (Direction.LOWER, "Share of the calls of {name} that failed."),
+    "empty": (Direction.LOWER, "Share of the calls of {name} that looked for documents and found none."),
+    "latency_s": (Direction.LOWER, "Mean seconds of a call of {name}; past 60 it says 60."),
+    "yield": (Direction.HIGHER, "Share of relevant sentences in the results of {name} in the first round."),
+}
+TOOL_QUANTITIES: Final[tuple[ToolQuantity, ...]] = tuple(_TOOL_MEANINGS)
+
+_TOOL_UPPERS: Final[dict[ToolQuantity, float]] = {"calls": float(STEPS_MAX), "latency_s": TOOL_LATENCY_MAX_S}
 
 
 class StepMetric(NamedTuple):
@@ -65,6 +97,46 @@ class StepMetric(NamedTuple):
         step, _, last = metric.removeprefix(STEP_FAMILY).rpartition(".")
         quantity = next((known for known in QUANTITIES if known == last), None)
         return None if quantity is None or not step else cls(step, quantity)
+
+
+class ToolMetric(NamedTuple):
+    """One metric of the calls of one tool."""
+
+    tool: str
+    """Name of its calls."""
+    quantity: ToolQuantity
+
+    @property
+    def name(self) -> str:
+        """Qualified name of the metric."""
+        return f"{TOOL_FAMILY}{self.tool}.{self.quantity}"
+
+    @classmethod
+    def read(cls, metric: str) -> "ToolMetric | None":
+        """Return the metric of a tool that has a name; None for other metrics.
+
+        >>> ToolMetric.read("tool.search.latency_s"), ToolMetric.read("tool.search.mine")
+        (ToolMetric(tool='search', quantity='latency_s'), None)
+        """
+        if not metric.startswith(TOOL_FAMILY):
+            return None
+        tool, _, last = metric.removeprefix(TOOL_FAMILY).rpartition(".")
+        quantity = next((known for known in TOOL_QUANTITIES if known == last), None)
+        return None if quantity is None or not tool else cls(tool, quantity)
+
+
+@lru_cache(maxsize=1_000)
+def tool_declaration(metric: ToolMetric) -> MetricDeclaration:
+    """Return the declaration of a metric of a tool, for events."""
+    direction, meaning = _TOOL_MEANINGS[metric.quantity]
+    return MetricDeclaration(
+        version=f"{VERSION}-tool",
+        lower=0.0,
+        upper=_TOOL_UPPERS.get(metric.quantity, 1.0),
+        direction=direction,
+        kind=Kind.DISTRIBUTIVE if metric.quantity == "calls" else Kind.ALGEBRAIC,
+        meaning=meaning.format(name=metric.tool),
+    )
 
 
 @lru_cache(maxsize=1_000)

@@ -19,6 +19,14 @@ from ragtide_schemas import (
 )
 from ragtide_schemas.declared import DECLARED_MAX
 from ragtide_schemas.metrics import Bands
+from ragtide_schemas.step_metrics import (
+    TOOL_QUANTITIES,
+    StepMetric,
+    ToolMetric,
+    ToolQuantity,
+    step_declaration,
+    tool_declaration,
+)
 
 
 def decoded(**declared: Any) -> MetricEvent:
@@ -96,3 +104,27 @@ def test_a_definition_is_ragtides_own_or_declared_or_nothing() -> None:
 def test_equal_measures_have_one_text() -> None:
     zero, minus_zero = (MetricDeclaration(lower=lower, upper=1).measure for lower in (0.0, -0.0))
     assert repr(zero) == repr(minus_zero)
+
+
+@for_each("quantity", TOOL_QUANTITIES)
+def test_a_metric_of_a_tool_has_a_name_that_is_read_back_and_is_none_of_a_step(quantity: ToolQuantity) -> None:
+    metric = ToolMetric("search_orders", quantity)
+    assert metric.name == f"tool.search_orders.{quantity}"
+    assert ToolMetric.read(metric.name) == metric
+    assert StepMetric.read(metric.name) is None
+    declaration = tool_declaration(metric)
+    assert declaration.version != step_declaration(StepMetric("search_orders", "relevance"), "retriever").version
+    assert (declaration.lower, declaration.upper) == (0, {"calls": 64, "latency_s": 60}.get(quantity, 1))
+    assert decoded(**{metric.name: declaration.model_dump(mode="json")}).declared == {metric.name: declaration}
+
+
+@for_each("name", ["tool.search.mine", "tool.search.used", "agent.calls"])
+def test_a_users_own_metric_cannot_take_a_name_of_tools_or_runs(name: str) -> None:
+    definition = MetricDefinition(name, 0, 1, Direction.HIGHER, Kind.ALGEBRAIC, "Mine.", "us")
+    with pytest.raises(ValueError, match="another name"):
+        declaration_of(definition, "1")
+
+
+def test_a_user_may_have_other_metrics_of_runs() -> None:
+    definition = MetricDefinition("agent.politeness", 0, 1, Direction.HIGHER, Kind.ALGEBRAIC, "Mine.", "us")
+    assert declaration_of(definition, "1").measure.direction is Direction.HIGHER

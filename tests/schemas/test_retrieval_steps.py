@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import InvalidEntryError, RagInteraction, RetrievalStep
+from ragtide_schemas.limits import STEPS_MAX
 from ragtide_schemas.retrieval_steps import (
     ARGUMENTS_MAX_BYTES,
     OF_CALLS,
     QUERY_MAX_CHARS,
     STEP_NAME_CHARS,
     STEP_NAMES_MAX,
-    STEPS_MAX,
     step_name,
 )
 from ragtide_schemas.specimen import Specimen, SpecimenLabeling

@@ -11,6 +11,7 @@ from ragtide_schemas import METRICS, MetricDefinition
 from ragtide_schemas.criterion import BUILT_IN, Criterion, built_in_criteria
 from ragtide_schemas.known_labelers import KNOWN
 from ragtide_schemas.metric_definitions import (
+    AGENT,
     CRITERIA_FAMILY,
     FROM_PEOPLE,
     OUTCOMES,
@@ -102,6 +103,10 @@ def _metrics_of_families(*families: str) -> frozenset[str]:
 
 _OTHERS: Final[Mapping[str, str]] = {
     **dict.fromkeys([metric.name for metric in OUTCOMES], "every labeler"),
+    **{
+        metric.name: f"every labeler{' that labels sentences' if metric.from_labels else ''}, of runs with calls"
+        for metric in AGENT
+    },
     **dict.fromkeys([metric.name for metric in FROM_PEOPLE], "people, by feedback"),
     SELF_CONSISTENCY.name: "judge with judge.repeat_share",
     **dict.fromkeys([metric.name for metric in SENTINELS], "judge with judge.sentinels"),
