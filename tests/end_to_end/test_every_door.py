@@ -187,3 +187,45 @@ def test_a_plain_xadd_has_texts_and_refuses_printed_objects_and_what_is_no_text(
                 assert not is_opaque(form.value), form.name
             elif not isinstance(form.value, list | str):
                 assert found == form.expected, form.name
+
+
+RUN: Final[dict[str, Any]] = {
+    "pipeline": "shop",
+    "question": "Can I return the lamp?",
+    "documents": ["Order 7: lamp.", "Lamps can be returned for 14 days."],
+    "response": "Yes.",
+    "steps": [
+        {"name": "orders", "kind": "tool", "round": 1, "arguments": {"order": 7}, "documents": [0], "returned": 1},
+        {"name": "search", "kind": "tool", "round": 1, "query": "lamp", "error": "timeout", "latency_s": 10.0},
+        {"name": "search", "kind": "tool", "round": 2, "query": "lamps", "documents": [1], "returned": 8},
+        {"name": "book", "kind": "tool", "round": 3, "arguments": {"order": 7}},
+    ],
+    "steps_left_out": 2,
+}
+
+
+def run_in_files(folder: Path) -> dict[str, RagInteraction | None]:
+    cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in RUN.items()}
+    (folder / "run.jsonl").write_text(json.dumps(RUN), encoding="utf-8")
+    pq.write_table(pa.Table.from_pylist([RUN]), folder / "run.parquet", compression="none")
+    with (folder / "run.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([cells.keys(), cells.values()])
+    return {path.suffix: next(iter(read_rows(path, FileOptions()))).interaction for path in folder.iterdir()}
+
+
+async def test_a_run_has_its_calls_at_every_door(async_redis: Any, redis: Any, redis_url: str, tmp_path: Path) -> None:
+    del async_redis
+    expected = RagInteraction(**RUN)
+    found = {"load": load([RUN])[0], **run_in_files(tmp_path)}
+    with InteractionProducer(redis_url) as producer:
+        producer.submit(RUN, interaction_id="sdk")
+        assert await asyncio.to_thread(producer.flush, 20)
+    async with http_service(redis_url) as service:
+        await service.post("/v1/interactions", [{**RUN, "interaction_id": "http"}])
+    found |= await asyncio.to_thread(stored, redis)
+    found["xadd"] = RagInteraction.from_entry("1700000000123-0", json.dumps(RUN).encode())
+    assert found.keys() == {"load", ".jsonl", ".parquet", ".csv", "sdk", "http", "xadd"}
+    for door, interaction in found.items():
+        assert interaction is not None, door
+        assert (interaction.steps, interaction.steps_left_out) == (expected.steps, 2), door
+        assert not interaction.left_out, door

@@ -55,7 +55,8 @@ an object ([Files](files.md)), and over HTTP each body ([HTTP](http.md)).
 _NOTES: Final[Mapping[type[WireModel], str]] = {
     RagInteraction: "",
     RetrievedDocument: "In `documents` of an interaction; a string is a document with this text.",
-    RetrievalStep: "In `steps` of an interaction ([Steps](metrics.md#steps-of-retrieval)).",
+    RetrievalStep: "In `steps` of an interaction ([steps of retrieval](metrics.md#steps-of-retrieval), [calls of "
+    "tools](metrics.md#calls-of-tools)).",
     EarlierTurn: "In `history` of an interaction ([History](python.md#history)).",
     AnswerUsage: "In `usage` of an interaction. Each number has a metric, such as `answer.latency_s` "
     "([Numbers of the answer](metrics.md#numbers-of-the-answer)).",

@@ -22,7 +22,7 @@ _FAMILIES = {
     "retrieval": "Of every interaction, whichever labeler scored it.",
     "response": "Of every interaction, whichever labeler scored it.",
     "answer": "Numbers of the answer itself, of every interaction whose `usage` has them, whichever labeler scored it.",
-    "agent": "Of runs: interactions with calls of tools in `steps`.",
+    "agent": "Of runs: interactions with [calls of tools](metrics.md#calls-of-tools), each with numbers of its own.",
     "feedback": "Of every interaction that people rated, as gold scores; the labeler is `gold`.",
 }
 

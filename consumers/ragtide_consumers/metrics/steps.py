@@ -19,17 +19,16 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from ragtide_schemas import Labels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
+from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
 from ragtide_schemas.retrieval_steps import RetrievalStep
-from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, step_declaration
+from ragtide_schemas.step_metrics import GENERATOR, StepMetric, step_declaration, tool_declaration
 
-from ..text.keys import normalize_keys
-from ..text.sentences import cut, sentence_counts
+from ..text.sentences import CutInteraction, cut
+from .calls import call_scores
+from .document_masses import DocumentMasses, document_masses
 from .scores import AbsentReason
-
-_DOCUMENT: Final = re.compile(r"(\d{1,9})[a-z]+")
 
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
@@ -50,18 +49,8 @@ NO_STEPS: Final = StepScores()
 """The scores of an interaction without steps."""
 
 
-class _DocumentMasses(NamedTuple):
-    """Sentences of each document, by its index: those that are relevant or used as counts, or as expected counts."""
-
-    n: Sequence[int]
-    relevant: Sequence[float] | None
-    """None if the labeler gave no labels of relevance."""
-    used: Sequence[float] | None
-    """None if it gave no labels of use."""
-
-
 def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: Mapping[str, str]) -> StepScores:
-    """Return the metrics of the steps of an interaction; nothing without steps.
+    """Return the metrics of the steps of an interaction, its calls of tools included; nothing without steps.
 
     Of probabilities of labels these are ratios of expected counts. A metric is absent where that of the whole
     interaction is, with the same reason.
@@ -73,7 +62,7 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
     if not interaction.steps:
         return NO_STEPS
     result = StepScores()
-    masses = _masses(interaction, labels)
+    masses = document_masses(interaction, labels)
     reasons = {
         "relevance": absent.get("trace.context_relevance"),
         "used_recall": absent.get("trace.context_utilization"),
@@ -97,20 +86,28 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
         if step is reranker:
             values[StepMetric(step.name, "ranking")] = reasons["relevance"] or _ranking(step, masses)
         for metric, value in values.items():
-            _add(result, metric, step.kind, value)
-    _add(result, StepMetric(GENERATOR, "focus"), "generator", _focus(interaction))
+            _add(result, metric.name, value, step_declaration(metric, step.kind))
+    parts, focus = cut(interaction), StepMetric(GENERATOR, "focus")
+    _add(result, focus.name, _focus(interaction.question, parts), step_declaration(focus, "generator"))
+    if interaction.calls:
+        of_run = call_scores(interaction, parts, labels, absent, masses)
+        for tool, value in of_run.tools.items():
+            _add(result, tool.name, value, tool_declaration(tool))
+        for name, value in of_run.agent.items():
+            _add(result, name, value)
     return result
 
 
-def _add(result: StepScores, metric: StepMetric, kind: ComponentKind, value: float | str) -> None:
+def _add(result: StepScores, name: str, value: float | str, declaration: MetricDeclaration | None = None) -> None:
     if isinstance(value, str):
-        result.absent[metric.name] = str(value)
+        result.absent[name] = str(value)
     else:
-        result.scores[metric.name] = value
-    result.declared[metric.name] = step_declaration(metric, kind)
+        result.scores[name] = value
+    if declaration is not None:
+        result.declared[name] = declaration
 
 
-def _relevance(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+def _relevance(step: RetrievalStep, masses: DocumentMasses | AbsentReason) -> float | AbsentReason:
     if isinstance(masses, AbsentReason):
         return masses
     if masses.relevant is None:
@@ -123,7 +120,7 @@ def _relevance(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> f
     return min(sum(masses.relevant[index] for index in step.documents) / n, 1.0)
 
 
-def _used_recall(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+def _used_recall(step: RetrievalStep, masses: DocumentMasses | AbsentReason) -> float | AbsentReason:
     if isinstance(masses, AbsentReason):
         return masses
     if masses.used is None:
@@ -155,7 +152,7 @@ def _order(step: RetrievalStep, reranker: RetrievalStep) -> float | AbsentReason
     return AbsentReason.NOT_REACHED if share is None else share
 
 
-def _yield(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+def _yield(step: RetrievalStep, masses: DocumentMasses | AbsentReason) -> float | AbsentReason:
     if isinstance(masses, AbsentReason):
         return masses
     if masses.relevant is None:
@@ -166,7 +163,7 @@ def _yield(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float
     return min(sum(masses.relevant[index] for index in step.documents) / n, 1.0)
 
 
-def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+def _ranking(step: RetrievalStep, masses: DocumentMasses | AbsentReason) -> float | AbsentReason:
     if isinstance(masses, AbsentReason):
         return masses
     if masses.relevant is None:
@@ -175,10 +172,9 @@ def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> flo
     return AbsentReason.NO_RELEVANT_SENTENCES if share is None else share
 
 
-def _focus(interaction: RagInteraction) -> float | AbsentReason:
+def _focus(question: str, parts: CutInteraction) -> float | AbsentReason:
     # A share, so that it does not depend on how well the documents fit the question.
-    parts = cut(interaction)
-    question_words = _words(interaction.question)
+    question_words = _words(question)
     documents = sorted(_overlap(question_words, sentence) for sentences in parts.documents for sentence in sentences)
     if not documents:
         return AbsentReason.NO_DOCUMENT_SENTENCES
@@ -213,50 +209,3 @@ def _share_rising(values: Sequence[float]) -> float | None:
 
 def _reason_without_documents(step: RetrievalStep) -> AbsentReason:
     return AbsentReason.NOTHING_RETRIEVED if step.returned == 0 else AbsentReason.NOT_REACHED
-
-
-def _masses(interaction: RagInteraction, labels: Sequence[Labels]) -> _DocumentMasses | AbsentReason:
-    first = next((item for item in labels if isinstance(item, SentenceLabels | SentenceProbabilities)), None)
-    if first is None:
-        return AbsentReason.NOT_LABELED
-    if isinstance(first, SentenceLabels):
-        return _masses_by_keys(interaction, first)
-    counts = sentence_counts(interaction)
-    if sum(counts) != len(first.relevant):
-        return AbsentReason.INCOMPLETE_LABELS
-    return _DocumentMasses(counts, _sums_by_document(counts, first.relevant), _sums_by_document(counts, first.utilized))
-
-
-def _masses_by_keys(interaction: RagInteraction, labels: SentenceLabels) -> _DocumentMasses | AbsentReason:
-    n_documents = len(interaction.documents)
-    if labels.document_keys is None:
-        counts, known = sentence_counts(interaction), None
-    else:
-        known = frozenset(normalize_keys(labels.document_keys))
-        counts = [round(count) for count in _counts_by_document(known, n_documents)]
-    if sum(counts) != labels.n_document_sentences:
-        return AbsentReason.INCOMPLETE_LABELS
-
-    def named(keys: Sequence[str] | None) -> Sequence[float] | None:
-        if keys is None:
-            return None
-        return _counts_by_document([key for key in normalize_keys(keys) if known is None or key in known], n_documents)
-
-    return _DocumentMasses(counts, named(labels.relevant), named(labels.utilized))
-
-
-def _counts_by_document(keys: Collection[str], n_documents: int) -> list[float]:
-    counts = [0.0] * n_documents
-    for key in keys:
-        match = _DOCUMENT.fullmatch(key)
-        if match is not None and int(match[1]) < n_documents:
-            counts[int(match[1])] += 1
-    return counts
-
-
-def _sums_by_document(counts: Sequence[int], values: Sequence[float]) -> list[float]:
-    sums, start = [], 0
-    for count in counts:
-        sums.append(sum(values[start : start + count]))
-        start += count
-    return sums

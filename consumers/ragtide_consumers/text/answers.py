@@ -516,6 +516,24 @@ def is_refusal(sentences: Sequence[str], question: str) -> bool:
     return refuses
 
 
+_STOP_NOTICE: Final = re.compile(
+    r"sorry, need more steps to process this request"  # LangGraph 0.2 to 1.0, create_react_agent
+    r"|agent stopped due to (?:iteration limit or time limit|max iterations)"  # LangChain, AgentExecutor
+    r"|max turns \(\d{1,6}\) exceeded"  # OpenAI Agents, MaxTurnsExceeded
+    r"|reached max iterations|max iterations of \d{1,6} reached",  # LlamaIndex, agents
+    re.IGNORECASE,
+)
+
+
+def is_stop_notice(response: str) -> bool:
+    """Return whether a response is the notice of a framework that stopped its agent at a limit.
+
+    >>> is_stop_notice("Sorry, need more steps to process this request."), is_stop_notice("It is iron.")
+    (True, False)
+    """
+    return _STOP_NOTICE.match(response.strip()) is not None
+
+
 def _part_of_refusal(text: str, question_numbers: frozenset[str]) -> bool | None:
     low = text.casefold().replace("’", "'").replace("ё", "е").strip()
     if _YES_OR_NO.match(low) or not question_numbers.issuperset(_NUMBER.findall(low)):

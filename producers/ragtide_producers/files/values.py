@@ -34,7 +34,7 @@ VERDICTS: Final[Mapping[str, float]] = {
     ),
 }
 """Words of a label, as people and judges write them into a column of `gold_scores`."""
-WHOLE: Final = ("population_size", "schema_version", "turn")
+WHOLE: Final = ("population_size", "schema_version", "steps_left_out", "turn")
 """Fields that are whole numbers."""
 EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
 """Values of an empty cell: nothing was retrieved, there was no answer."""
