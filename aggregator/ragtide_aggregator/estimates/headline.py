@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import cached_property
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -445,7 +446,8 @@ def _firing(key: EstimateKey, around: Circumstances) -> Sequence[Alert]:
     return around.firing.get((key.pipeline, key.segment, key.metric), ())
 
 
-class MetricStanding(NamedTuple):
+@dataclass(frozen=True)
+class MetricStanding:
     """How a metric of a pipeline or of a segment value stands. Its headline takes longer, and only some are shown."""
 
     means: Sequence[MetricMean]
@@ -458,10 +460,10 @@ class MetricStanding(NamedTuple):
 
     @property
     def state(self) -> HeadlineState:
-        """The worst state that holds; computed at each look, because a screen looks at few metrics of many."""
+        """The worst state that holds; computed at the first look, because a screen looks at few metrics of many."""
         return self._state_and_needed[0]
 
-    @property
+    @cached_property
     def _state_and_needed(self) -> tuple[HeadlineState, int | None]:
         mean = self.number.mean
         judge, watch = judge_progress(self.means, self.choice, self.around), watch_of(mean, self.around)
