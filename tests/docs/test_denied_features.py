@@ -54,7 +54,7 @@ TOPICS: Final = (
     Topic(r"sampling rate", r"^cascade\.", "never denied"),
     Topic(r"shards?", r"^--shard$", "never denied"),
     Topic(r"knowledge graph|test sets?|test cases|questions of one", r"^(?:testset|synthe|generate)"),
-    Topic(r"\bagents?\b|tool use|trajector|\bMCP\b|assistant", r"^(?:agent|tool)s?\."),
+    Topic(r"\bagents?\b|tool use|trajector|\bMCP\b|assistant", r"^(?:agent|tool)s?\.", "expected calls|assistant that"),
     Topic(r"\bSQL\b", r"^sql\."),
     Topic(r"\bimages?\b", r"^(?:image|vision)\."),
     Topic(r"BLEU|ROUGE", r"(?i)^(?:bleu|rouge)"),
