@@ -561,6 +561,13 @@ def forget_column(patch: pytest.MonkeyPatch, table: type[RowTable], column: RowC
 
     patch.setattr(table, "load", load_without)
     patch.setattr(table, "load_rows", load_rows_without)
+    if load_each := getattr(table, "load_each", None):
+
+        def load_each_without(self: RowTable, rows: Any, data: Any) -> None:
+            load_each(self, rows, data)
+            getattr(self, column.name)[column.at(rows)] = column.fill
+
+        patch.setattr(table, "load_each", load_each_without)
 
 
 @pytest.mark.heavy
