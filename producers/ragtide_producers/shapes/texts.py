@@ -188,7 +188,9 @@ class _TextSearch:
                 self.problem = "it is a stream of events that are not known: give the text that they make"
             if not stripped or is_stream or (lines and all(piece_of(item) for item in lines)):
                 return None
-            return self.last_of_growing(stripped) if self.meaning == "answer" else stripped
+            # A text that spells nothing else is as it was given, white space included.
+            whole = text if stripped == text.strip() and not (depth or times) else stripped
+            return self.last_of_growing(stripped) if self.meaning == "answer" else whole
         return self.read_text(streamed, depth, times + 1)
 
     @staticmethod
