@@ -13,6 +13,7 @@ from tests.support.redis_processes import RedisProcess
 
 from ragtide import Feedback, InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
 from ragtide.testing import interaction, interactions
+from ragtide_producers.publishing.batch_publisher import BATCH
 from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -154,7 +155,7 @@ def test_a_batch_of_large_interactions_takes_more_calls(redis: Any, redis_url: s
 
 @pytest.mark.parametrize("kind", ["blocking", "asynchronous"])
 async def test_after_a_lost_reply_all_is_published_again_and_nothing_is_there_twice(kind: str, tmp_path: Path) -> None:
-    batch = interactions(350)
+    batch = interactions(2 * BATCH + 200)
     lengths: list[int] = []
     with RedisProcess(tmp_path, "save ''") as server, connect(server.url) as redis:
 
@@ -183,7 +184,7 @@ async def test_after_a_lost_reply_all_is_published_again_and_nothing_is_there_tw
         stored = [RagInteraction.decode(fields[DATA_FIELD]).interaction_id for _, fields in redis.xrange(STREAM)]
     assert len(stored) == len(set(stored))
     assert min(lengths) == 0, "lost before the first call"
-    assert max(lengths) >= 200, "lost with the reply of a call"
+    assert max(lengths) >= BATCH, "lost with the reply of a call"
 
 
 def test_a_batch_that_is_cut_on_its_way_is_not_in_the_stream(tmp_path: Path) -> None:
