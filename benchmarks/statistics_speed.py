@@ -34,7 +34,6 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.tables.panes import Panes
 from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_schemas import AlertRule, MetricEvent
 
@@ -123,7 +122,7 @@ RULES = tuple(
 
 def options(windows: tuple[str, ...]) -> StateOptions:
     """Return the default options of the state, without rules."""
-    panes = Panes(tuple(window(text) for text in windows), 3_600_000)
+    panes = type(StateOptions().panes)(tuple(window(text) for text in windows), 3_600_000)
     return StateOptions(rules=RULES, segments=False, panes=panes)
 
 
