@@ -177,8 +177,8 @@ async def test_a_look_after_a_commit_reads_the_changed_pipelines_however_many_th
                 await deployment.standings()
         looks.append(await walked_and_sent(async_redis, deployment))
     few, many = looks
-    assert many[:2] == few[:2]
-    assert few[1] == 0, "no walk through the checkpoint"
+    assert abs(many[0] - few[0]) <= 2, "a command of a clock may fall into one look"
+    assert many[1] == few[1] == 0, "no walk through the checkpoint"
     assert many[2] < few[2] + 5_000
 
 
