@@ -106,6 +106,48 @@ class KeptDocument(AnswerModel):
     """Whether the document is longer."""
 
 
+CallOutcome = Literal["used", "relevant", "unused", "nothing", "not reached", "failed", "other", "unknown"]
+"""What the run had of a call: the answer uses a sentence of its documents; none is used, and one is `relevant`;
+neither; it found `nothing`; it returned documents of which none reached the generator; it `failed`; it is of an `other`
+purpose, such as a booking; the labeler did not mark its documents. Of probabilities, a sentence counts from 0.5."""
+
+
+class KeptCall(AnswerModel):
+    """A call of a tool in an agent's run."""
+
+    number: Count
+    """Place among the calls of the run, from 1."""
+    tool: str
+    """Name of the tool."""
+    asked: ForeignText | None = None
+    """What it was asked: a text, or its arguments as JSON; null if that is not known, or if texts are hidden."""
+    outcome: CallOutcome
+    """What the run had of it."""
+    wasted: float | None = None
+    """What it adds to `agent.wasted`: 1 if it was wasted, 0 if not, or the probability; null if it is not known."""
+    error: str | None = None
+    """Kind of the error of a call that failed, such as `timeout`."""
+    returned: Count | None = None
+    """Number of documents that it returned; null if it did not look for documents, or the number is not known."""
+    documents: tuple[Count, ...] = ()
+    """Numbers of those that reached the generator."""
+    used: tuple[str, ...] = ()
+    """Keys of their sentences that the answer used."""
+    relevant: tuple[str, ...] = ()
+    """Keys of their sentences that are relevant to the question."""
+    latency_s: float | None = None
+    """Its seconds."""
+
+
+class KeptRound(AnswerModel):
+    """Calls of a run that were made without the results of each other."""
+
+    number: Count | None
+    """Number of the round, from 1; null if it is not known."""
+    calls: tuple[KeptCall, ...]
+    """Its calls in their order."""
+
+
 class KeptScore(AnswerModel):
     """The score of a metric by one labeler."""
 
@@ -156,6 +198,10 @@ class KeptItem(AnswerModel):
     """Segments, metadata and earlier turns, as JSON."""
     documents: tuple[KeptDocument, ...] = ()
     """The retrieved documents."""
+    rounds: tuple[KeptRound, ...] = ()
+    """The calls of an agent's run, by round; empty without calls."""
+    steps_left_out: Count = 0
+    """Number of further calls, which were not kept."""
     cut: bool = False
     """Whether some text is not whole."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.async_api import expect
 from tests.browser.screens import SCRIPT, Screen
-from tests.web.page.test_item import keep, specimen
+from tests.web.page.test_item import CALLS, keep, specimen
 
 LONG = "a-word-without-a-space-" * 40
 
@@ -80,3 +80,26 @@ async def test_it_can_be_used_by_screen_reader_and_on_a_phone(async_redis: Any, 
         await screen.open(path)
         await screen.passes_axe()
         await screen.fits()
+
+
+async def test_a_run_opens_call_by_call_and_fits_on_a_phone(async_redis: Any, screen: Screen) -> None:
+    hostile = [
+        {**CALLS[0], "query": f"{SCRIPT} {LONG}"},
+        {**CALLS[1], "arguments": {LONG: SCRIPT}},
+        {**CALLS[2], "error": "e" * 64, "name": "n" * 64},
+        *CALLS[3:],
+    ]
+    await keep(async_redis, specimen(steps=hostile, steps_left_out=9))
+    page = await screen.open("/i/shop/i-1")
+    await expect(page.locator("#call-1 .doc li")).to_have_count(2)  # the sentences of a used call are shown at once
+    await screen.fits()
+    await screen.reaches_by_tab("#call-2 summary")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#call-2 .asked.plain")).to_be_visible()
+    for call in range(3, len(hostile) + 1):
+        await page.locator(f"#call-{call} summary").click()
+    await screen.ran_no_foreign_script()
+    await screen.passes_axe()
+    await screen.fits()
+    await page.locator('#call-1 a[href="#d-0a"]').click()
+    await expect(page.locator("#d-0a:target")).to_be_visible()

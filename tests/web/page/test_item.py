@@ -104,6 +104,85 @@ def test_marks_of_the_judge_and_disagreement_first() -> None:
     assert [one.support for one in local.response] == ["supported", "supported", "not supported"]
 
 
+CALLS = [
+    {"name": "search", "kind": "tool", "round": 1, "query": "cancel", "documents": [0], "returned": 7,
+     "latency_s": 0.4},
+    {"name": "pages", "kind": "tool", "round": 1, "arguments": {"page": 7}, "documents": [1], "returned": 1},
+    {"name": "search", "kind": "tool", "round": 2, "query": "refund", "documents": [], "error": "timeout"},
+    {"name": "search", "kind": "tool", "round": 3, "query": "refunds", "returned": 0},
+    {"name": "search", "kind": "tool", "round": 3, "query": "money", "returned": 3},
+    {"name": "book", "kind": "tool", "round": 3},
+]  # fmt: skip
+
+
+@pytest.mark.pure
+def test_the_calls_of_a_run_stand_by_round_with_what_the_answer_had_of_each() -> None:
+    run = specimen(steps=CALLS, steps_left_out=5)
+    view = item_view(run, None, sees_texts=True)
+    assert [(kept.number, [call.number for call in kept.calls]) for kept in view.rounds] == [
+        (1, [1, 2]), (2, [3]), (3, [4, 5, 6]),
+    ]  # fmt: skip
+    calls = [call for kept in view.rounds for call in kept.calls]
+    assert [call.outcome for call in calls] == ["used", "unused", "failed", "nothing", "not reached", "other"]
+    assert [call.wasted for call in calls] == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    assert [call.asked and call.asked.untrusted_text for call in calls] == [
+        "cancel", '{"page":7}', "refund", "refunds", "money", None,
+    ]  # fmt: skip
+    assert (calls[0].used, calls[0].relevant, calls[0].documents) == (("0a",), ("0a", "0b"), (0,))
+    assert view.steps_left_out == 5
+    local = [call for kept in item_view(run, "local", sees_texts=True).rounds for call in kept.calls]
+    assert [call.wasted for call in local[:2]] == pytest.approx([0.1, 0.9])
+    assert item_view(specimen(), None, sees_texts=True).rounds == ()
+
+
+@pytest.mark.pure
+def test_what_a_call_was_asked_is_a_text_that_is_hidden_and_cut_as_others_are() -> None:
+    calls = [{"name": "search", "kind": "tool", "query": "q" * 400 + "\x1b[2J"}, *CALLS[1:2]]
+    run = specimen(steps=calls)
+    hidden = item_view(run, None, sees_texts=False)
+    assert [call.asked for kept in hidden.rounds for call in kept.calls] == [None, None]
+    assert [call.outcome for kept in hidden.rounds for call in kept.calls] == ["other", "unused"]
+    (first, *_), whole = item_view(run, None, sees_texts=True).rounds, item_view(run, None, sees_texts=True, whole=True)
+    assert first.number is None
+    assert first.calls[0].asked is not None
+    assert (first.calls[0].asked.cut, len(first.calls[0].asked.untrusted_text)) == (True, 300)
+    asked = whole.rounds[0].calls[0].asked
+    assert asked is not None
+    assert not asked.cut
+    assert "\x1b" not in asked.untrusted_text
+
+
+@pytest.mark.pure
+def test_calls_whose_documents_have_no_labels_are_of_an_unknown_use() -> None:
+    run = specimen(steps=CALLS)
+    unlabeled = run.labelings[1].model_copy(update={"labels": ()})
+    view = item_view(run.model_copy(update={"labelings": (unlabeled,)}), None, sees_texts=True)
+    calls = [call for kept in view.rounds for call in kept.calls]
+    assert [call.outcome for call in calls] == ["unknown", "unknown", "failed", "nothing", "not reached", "other"]
+    assert [call.wasted for call in calls] == [None, None, 1.0, 1.0, 1.0, 0.0]
+
+
+async def test_the_page_of_a_run_is_escaped_and_hides_its_texts(async_redis: Any, redis_url: str) -> None:
+    calls = [{**CALLS[0], "query": f"asked {SCRIPT}"}, {**CALLS[1], "arguments": {SCRIPT: SCRIPT}}, *CALLS[2:]]
+    await keep(async_redis, specimen(steps=calls), specimen("i-2"))
+    async with http_service(redis_url, serve={"tokens": TOKENS}, web=WebSettings(texts="operator")) as service:
+        for token, sees in (("ann-0123456789", True), ("viewer-0123456789", False)):
+            headers = {"Authorization": f"Bearer {token}"}
+            status, shown = await page(service, item_address("shop", "i-1"), **headers)
+            assert status == 200
+            assert SCRIPT not in shown
+            assert ("asked &lt;" in shown, "refunds" in shown) == (sees, sees)
+            assert shown.count('<details id="call-') == len(calls)
+            assert '<a class="key" href="#d-0a">' in shown
+            assert "failed: timeout" in shown
+            async with service.session.get(f"{service.url}/v1/item?interaction_id=i-1", headers=headers) as reply:
+                item = await reply.text()
+            assert ("asked <" in item, "refunds" in item) == (sees, sees)
+            assert json.loads(item)["rounds"][0]["calls"][0]["outcome"] == "used"
+        _, without = await page(service, item_address("shop", "i-2"), Authorization="Bearer ann-0123456789")
+        assert 'id="run"' not in without
+
+
 def with_reasons(**reasons: str) -> Specimen:
     """Return a specimen whose judge gave reasons, by metric or sentence; two underscores stand for a dot or colon."""
     found = specimen()

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from ragtide_consumers.specimens.formulas import filled_formulas
 from ragtide_consumers.specimens.marks import DocumentSentence, Mark, ResponseSentence, labeling_to_show, marked
+from ragtide_consumers.specimens.runs import kept_rounds
 from ragtide_schemas import RetrievedDocument, Specimen
 from ragtide_schemas.details import (
     ForeignText,
@@ -23,6 +24,8 @@ SHOWN_CHARS: Final = 40_000
 """Most characters of all texts of an item, unless a link asks for all of them."""
 SHOWN_SENTENCES: Final = 2_000
 """Most sentences of an item, unless a link asks for all of them."""
+ASKED_CHARS: Final = 300
+"""Most characters of what a call was asked, unless a link asks for all of them."""
 NOTE_CHARS: Final = 300
 """Most characters of a formula, or of the reason for an absent score."""
 HIDDEN: Final = "texts are hidden from this token: see web.texts, and the access operate"
@@ -36,10 +39,10 @@ class _Room:
     def __init__(self, *, sees_texts: bool, chars: int, sentences: int) -> None:
         self.sees_texts, self.chars, self.left, self.cut = sees_texts, chars, sentences, False
 
-    def text(self, text: str | None) -> ForeignText | None:
+    def text(self, text: str | None, most: int = 10**9) -> ForeignText | None:
         if text is None or not self.sees_texts:
             return None
-        beginning = text[: self.chars]
+        beginning = text[: min(self.chars, most)]
         self.chars -= len(beginning)
         self.cut |= len(beginning) < len(text)
         return ForeignText.of(beginning, cut=len(beginning) < len(text))
@@ -83,6 +86,8 @@ def item_view(
     if marked_item.response is not None and marks_support:
         response = tuple(_response(marked_item.response, room))
     response_text = room.text(interaction.response) if response is None else None
+    most = 10**9 if whole else ASKED_CHARS
+    rounds = kept_rounds(specimen, labeling, marked_item, lambda asked: room.text(asked, most))
     documents = tuple(
         _document(number, document, sentences, room)
         for number, (document, sentences) in enumerate(zip(interaction.documents, marked_item.documents, strict=True))
@@ -108,6 +113,8 @@ def item_view(
         reference=reference,
         metadata=room.text(to_json(further, indent=2).decode()) if any(further.values()) else None,
         documents=documents,
+        rounds=rounds,
+        steps_left_out=interaction.steps_left_out or 0,
         cut=room.cut,
     )
 

@@ -16,10 +16,12 @@ from rich.text import Text
 
 from ragtide_consumers.specimens.formulas import filled_formulas
 from ragtide_consumers.specimens.marks import labeling_to_show, marked
+from ragtide_consumers.specimens.runs import kept_rounds
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.recording import COUNTS
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, CheckpointField
 from ragtide_schemas.alert_text import alert_text
+from ragtide_schemas.details import ForeignText
 from ragtide_schemas.printable import printable
 
 from . import UNLIMITED, Column, err, fitted, folded, heading, in_sections, out, print_json
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from ragtide_runtime.redis.keys import Streams
     from ragtide_schemas import Alert, Specimen, SpecimenLabeling, Workspace
     from ragtide_schemas.alert_text import AlertText
-    from ragtide_schemas.details import TraceStation
+    from ragtide_schemas.details import KeptCall, TraceStation
 
 
 WIDEST: Final = 120
@@ -114,6 +116,12 @@ def item_view(specimen: Specimen, labeling: SpecimenLabeling) -> RenderableType:
         if probabilities
         else f"Marks: labels of {by}; R relevant, U used, S supported, - not, ? unknown."
     )
+    rounds = kept_rounds(specimen, labeling, marked_item, ForeignText.of)
+    if rounds:
+        calls = [(kept.number, call) for kept in rounds for call in kept.calls]
+        left_out = interaction.steps_left_out
+        parts += [Text(), _title("run" if not left_out else f"run, without its last {left_out:,} calls")]
+        parts.append(folded(CALL_COLUMNS, calls, 1))
     for number, (document, sentences) in enumerate(zip(interaction.documents, marked_item.documents, strict=True)):
         name = f" · {printable(document.id)}" if document.id else ""
         parts += [Text(), _title(f"document {number}{name}")]
@@ -165,6 +173,22 @@ def _response_sentence(sentence: ResponseSentence) -> Text:
     if sentence.reason:
         text.append(f"\n{_reason(sentence.reason)}", style="bright_black")
     return text
+
+
+CALL_COLUMNS: Final[Sequence[Column[tuple[int | None, KeptCall]]]] = (
+    Column("round", lambda row: "?" if row[0] is None else str(row[0]), right=True),
+    Column("tool", lambda row: row[1].tool, folds=24),
+    Column("had of it", lambda row: _outcome(row[1]), folds=20),
+    Column("s", lambda row: "" if row[1].latency_s is None else f"{row[1].latency_s:.3g}", right=True),
+    Column("documents", lambda row: ", ".join(map(str, row[1].documents)), folds=12),
+    Column("used", lambda row: Text(" ".join(row[1].used)), folds=12),
+    Column("asked", lambda row: Text("" if row[1].asked is None else row[1].asked.untrusted_text), folds=WIDEST),
+)
+
+
+def _outcome(call: KeptCall) -> Text:
+    words = f"failed: {call.error}" if call.error else call.outcome
+    return Text(words, style="red" if call.error else "green" if call.outcome == "used" else "")
 
 
 DOCUMENT_COLUMNS: Final[Sequence[Column[DocumentSentence]]] = (
@@ -229,12 +253,17 @@ def fields_of_item(specimen: Specimen, labeler: str | None = None) -> dict[str, 
     """Return a specimen as values that JSON can hold, with its marked sentences and the formulas of its scores.
 
     Args:
-        labeler: whose marks are shown; by default those of the judge, if it labeled.
+        labeler: whose marks are shown; by default those of the judge, if it labeled. The rounds of an agent's run are
+            by the same.
     """
     labeling = labeling_to_show(specimen, labeler)
     marks = None if labeling is None else {"labeler": labeling.labeler, **asdict(marked(specimen, labeling))}
     formulas = {entry.labeler: filled_formulas(entry) for entry in specimen.labelings}
-    return {**specimen.model_dump(mode="json"), "marks": marks, "formulas": formulas}
+    fields = {**specimen.model_dump(mode="json"), "marks": marks, "formulas": formulas}
+    if labeling is not None and specimen.interaction.calls:
+        rounds = kept_rounds(specimen, labeling, marked(specimen, labeling), ForeignText.of)
+        fields["rounds"] = [kept.model_dump(mode="json") for kept in rounds]
+    return fields
 
 
 SHOWN: Final = 1000

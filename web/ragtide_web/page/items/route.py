@@ -139,6 +139,7 @@ async def _screen(
         specimen=specimen,
         interaction=interaction,
         view=view,
+        words={sentence.key: sentence for document in view.documents for sentence in document.sentences or ()},
         rows=score_rows(view.scores),
         choice=choice,
         place=None if around is None else around[0],
