@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
+from ragtide_schemas.limits import STEPS_MAX
 from ragtide_schemas.opaque import begins_again
 from ragtide_schemas.plain_values import LeftOut, count_left_out, fields_of, unfit
 from ragtide_schemas.sent import sent
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # The readers are imported when a value needs them, because they would double the start of an application.
 
+TRANSCRIPTS: Final = ("messages", "conversation")
+"""Names of a whole conversation: that of an agent's run has its calls and their results."""
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
@@ -37,19 +40,55 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
     """Return the interaction with these fields; `left_out` of it has what was left out.
 
     Args:
-        fields: of the interaction, by their names. Texts take no time.
+        fields: of the interaction, by their names. Texts take no time. In place of question, documents, response,
+            history and steps there may be `messages`: the transcript of the run.
 
     Raises:
         InvalidEntryError: the fields are no interaction; the message names field and remedy.
     """
     values = ((name, fields.get(name)) for name in (*TEXTS, "documents"))
     others: dict[str, Any] = {name: value for name, value in values if value is not None and not stands(name, value)}
-    if not others:
+    if not others and not any(name in fields for name in TRANSCRIPTS) and with_bounded_steps(fields) is fields:
         return sent(RagInteraction.from_fields, fields, utc_now())
     left_out = LeftOut()
     for name, value in others.items():
         others[name] = _read_field(name, value, left_out)
-    return sent(RagInteraction.from_fields, {**fields, **others}, utc_now()).with_left_out(left_out)
+    read = with_bounded_steps(with_transcript({**fields, **others}, left_out))
+    return sent(RagInteraction.from_fields, read, utc_now()).with_left_out(left_out)
+
+
+def with_transcript(fields: Mapping[str, Any], left_out: LeftOut) -> Mapping[str, Any]:
+    """Return fields with those that the transcript of a run has in place of it; a field that is given stays.
+
+    Args:
+        fields: by their names; `messages` or `conversation` has the transcript.
+        left_out: takes the counts of what is left out.
+
+    Raises:
+        InvalidEntryError: the transcript has no messages, or no run.
+    """
+    name = next((name for name in fields if name in TRANSCRIPTS and fields[name] is not None), None)
+    rest = {key: value for key, value in fields.items() if key not in TRANSCRIPTS}
+    if name is None:
+        return rest
+    from .shapes.literals import UnreadableError  # noqa: PLC0415 - see above
+    from .shapes.transcripts import fields_of_transcript  # noqa: PLC0415 - see above
+
+    try:
+        return {**rest, **fields_of_transcript(fields[name], name, left_out, rest)}
+    except UnreadableError as error:
+        raise InvalidEntryError(Reason.INVALID, f"{name} cannot be read: {_remedy(fields[name], str(error))}") from None
+
+
+def with_bounded_steps(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return fields with the first 64 steps if there are more, of which all are calls, and the count of the others."""
+    steps, before = fields.get("steps"), fields.get("steps_left_out")
+    if not isinstance(steps, list | tuple) or len(steps) <= STEPS_MAX or not isinstance(before, int | None):
+        return fields
+    kinds = (step.get("kind") if isinstance(step, Mapping) else getattr(step, "kind", None) for step in steps)
+    if any(kind != "tool" for kind in kinds):
+        return fields
+    return {**fields, "steps": steps[:STEPS_MAX], "steps_left_out": (before or 0) + len(steps) - STEPS_MAX}
 
 
 def stands(name: str, value: Any) -> bool:

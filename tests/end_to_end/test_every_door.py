@@ -16,6 +16,7 @@ import pytest
 from tests.support.forms import ANSWER, FORMS, NOTHING, QUESTION, REFUSED, Door, Form
 from tests.support.http_service import http_service
 from tests.support.traces import branch, spans
+from tests.support.transcripts import EXPECTED, TRANSCRIPTS, fields_seen_in
 
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, load
 from ragtide.bridge.addresses import read_address
@@ -204,28 +205,61 @@ RUN: Final[dict[str, Any]] = {
 }
 
 
-def run_in_files(folder: Path) -> dict[str, RagInteraction | None]:
-    cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in RUN.items()}
-    (folder / "run.jsonl").write_text(json.dumps(RUN), encoding="utf-8")
-    pq.write_table(pa.Table.from_pylist([RUN]), folder / "run.parquet", compression="none")
+def in_files_of(folder: Path, fields: dict[str, Any]) -> dict[str, RagInteraction | None]:
+    """What comes out of files with one row, by their ending."""
+    cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
+    folder.mkdir()
+    (folder / "run.jsonl").write_text(json.dumps(fields), encoding="utf-8")
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column has values of one type
+        pq.write_table(pa.Table.from_pylist([fields]), folder / "run.parquet", compression="none")
     with (folder / "run.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([cells.keys(), cells.values()])
     return {path.suffix: next(iter(read_rows(path, FileOptions()))).interaction for path in folder.iterdir()}
 
 
+async def at_every_door(
+    redis: Any, redis_url: str, folder: Path, given: dict[str, dict[str, Any]]
+) -> dict[tuple[str, str], RagInteraction | None]:
+    """What comes out of each door for the fields of each name."""
+    found: dict[tuple[str, str], RagInteraction | None] = {}
+    address, route = read_address("--from", "nats://h/t"), InteractionRoute.of(Settings())
+    for name, fields in given.items():
+        found[name, "load"] = load([fields])[0]
+        found |= {(name, door): item for door, item in in_files_of(folder / name, fields).items()}
+        (item,) = read_message(Received(json.dumps(fields).encode(), "1"), address, route, LeftOut())
+        found[name, "bridge"] = RagInteraction.decode(item.payload) if isinstance(item, PublishCommand) else None
+    with InteractionProducer(redis_url) as producer:
+        for name, fields in given.items():
+            producer.submit(fields, interaction_id=f"sdk {name}")
+        assert await asyncio.to_thread(producer.flush, 20)
+    async with http_service(redis_url) as service:
+        items = [{**fields, "interaction_id": f"http {name}"} for name, fields in given.items()]
+        await service.post("/v1/interactions", items)
+    entries = await asyncio.to_thread(stored, redis)
+    return found | {(name, door): entries.get(f"{door} {name}") for name in given for door in ("sdk", "http")}
+
+
 async def test_a_run_has_its_calls_at_every_door(async_redis: Any, redis: Any, redis_url: str, tmp_path: Path) -> None:
     del async_redis
     expected = RagInteraction(**RUN)
-    found = {"load": load([RUN])[0], **run_in_files(tmp_path)}
-    with InteractionProducer(redis_url) as producer:
-        producer.submit(RUN, interaction_id="sdk")
-        assert await asyncio.to_thread(producer.flush, 20)
-    async with http_service(redis_url) as service:
-        await service.post("/v1/interactions", [{**RUN, "interaction_id": "http"}])
-    found |= await asyncio.to_thread(stored, redis)
-    found["xadd"] = RagInteraction.from_entry("1700000000123-0", json.dumps(RUN).encode())
-    assert found.keys() == {"load", ".jsonl", ".parquet", ".csv", "sdk", "http", "xadd"}
+    found = await at_every_door(redis, redis_url, tmp_path, {"run": RUN})
+    found["run", "xadd"] = RagInteraction.from_entry("1700000000123-0", json.dumps(RUN).encode())
+    assert {door for _, door in found} == {"load", ".jsonl", ".parquet", ".csv", "bridge", "sdk", "http", "xadd"}
     for door, interaction in found.items():
         assert interaction is not None, door
         assert (interaction.steps, interaction.steps_left_out) == (expected.steps, 2), door
         assert not interaction.left_out, door
+
+
+async def test_a_transcript_is_a_run_at_every_door(
+    async_redis: Any, redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    del async_redis
+    given = {make.__name__: {"pipeline": "shop", "messages": make()} for make in TRANSCRIPTS}
+    found = await at_every_door(redis, redis_url, tmp_path, given)
+    assert len(found) > 6 * len(given)
+    for door, interaction in found.items():
+        assert interaction is not None, door
+        assert fields_seen_in(interaction) == EXPECTED, door
+    with pytest.raises(InvalidEntryError, match="messages is not a field"):
+        RagInteraction.from_entry("1700000000123-0", json.dumps(given["openai_chat"]).encode())

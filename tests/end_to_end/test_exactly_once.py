@@ -21,6 +21,7 @@ from tests.support.roles import (
     wait_for_aggregation,
     wait_for_events,
 )
+from tests.support.transcripts import as_run
 
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
 from ragtide_aggregator.checkpoint.options import state_options
@@ -73,7 +74,7 @@ def assert_means_equal_a_direct_computation(url: str, published: list[RagInterac
 def test_5000_interactions_two_workers_and_an_aggregator_score_each_exactly_once(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    published = interactions(5000)
+    published = [as_run(interaction) for interaction in interactions(5000)]
     with (
         running("worker", redis_url, tmp_path / "worker-1.log"),
         running("worker", redis_url, tmp_path / "worker-2.log"),
@@ -98,7 +99,7 @@ def test_what_was_published_before_any_worker_started_is_scored(redis: Any, redi
 
 
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Any, redis_url: str, tmp_path: Path) -> None:
-    published = interactions(1500)
+    published = [as_run(interaction) for interaction in interactions(1500)]
     publish(redis_url, published)
     victim = start_doomed("worker", redis_url, tmp_path / "victim.log", "--calls", "10")
     assert victim.wait(120) == -signal.SIGKILL
@@ -108,6 +109,7 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Any, redis_url
         wait_for_events(redis, len(published))
         wait_until(lambda: redis.xpending(STREAMS.interactions, "label")["pending"] == 0)
     assert_scored_exactly_once(redis, published)
+    assert all(event.scores["tool.orders.failed"] == 1.0 for event in metric_events(redis))
 
 
 def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_url: str, tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_or_hands_back_what_it_has_taken
 def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    good = interactions(800)
+    good = [as_run(interaction) for interaction in interactions(800)]
     worse = [
         interaction.model_copy(
             update={

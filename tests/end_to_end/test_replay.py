@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.conditions import wait_until
 from tests.support.roles import begin, command, estimates, kill, running, wait_for_aggregation
+from tests.support.transcripts import as_run
 
 from ragtide import InteractionProducer
 from ragtide_offline.demo import traffic
@@ -34,10 +35,10 @@ target = 0.3
 
 
 def recorded() -> list[RagInteraction]:
-    """Return what two pipelines did, one of which got worse."""
+    """Return what two pipelines did: one got worse, and the other has runs of an agent."""
     rows = list(traffic())
     good = [row.model_copy(update={"interaction_id": f"g-{n}", "pipeline": "good"}) for n, row in enumerate(rows[:60])]
-    return rows + good
+    return rows + [as_run(row) for row in good]
 
 
 @pytest.fixture
@@ -86,6 +87,7 @@ def without_run(found: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, 
 
 def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: str, place: Path, tmp_path: Path) -> None:
     live = estimates(redis_url), alerts(redis_url)
+    assert any(one["metric"] == "tool.handbook.used" and one["n"] for one in live[0])
     found = replay(redis_url, place)
     assert (found["n"], found["population_size"], found["complete"], found["refused"]) == (540, 540, True, 0)
     assert found["rules"]["adherence-drift"]["replay"] == found["rules"]["adherence-drift"]["production"] > 0

@@ -23,9 +23,10 @@ from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
 from ragtide_schemas.suggestions import closest, unknown
 
-from ..given_fields import stands
+from ..given_fields import TRANSCRIPTS, stands
 from ..shapes.document_keys import IDS, SCORES, is_missing
-from ..shapes.literals import BrokenTextError, literal_of
+from ..shapes.literals import BrokenTextError, UnreadableError, literal_of
+from ..shapes.transcripts import fields_of_transcript
 from ..shapes.turns import HISTORY_KEYS, Turn, drop_present_turn, turns_of
 from .places import places_in, plain_name, reached, without
 from .usage import COLUMNS as USAGE_COLUMNS
@@ -66,9 +67,6 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 """The columns of each field, the surest first, in lower case with underscores."""
-
-WHOLE_CONVERSATIONS: Final = ("messages", "conversation")
-"""Columns of a whole conversation: those that end with the question of the row have its history."""
 
 TARGETS: Final = tuple(name for name in RagInteraction.model_fields if name not in ("schema_version", "unit"))
 """Fields that `--map` may name, besides values of `segments`, `gold_scores`, `covariates`, `usage` and `metadata`."""
@@ -192,6 +190,7 @@ def interaction_fields(
     for column in filter(None, (taken.get("response"), own.get("metadata"))):
         if "documents" not in fields and column in row:
             _put_documents_beside(column, row[column], fields, taken, read)
+    used = used.union(_put_transcript(rest, used, fields, taken, left_out))
     _put_history(row, fields, taken, used)
     rest = {name: value for name, value in rest.items() if name not in used and name != taken.get("history")}
     usage, of_usage, not_usage = usage_of(fields.pop("usage", None), rest, left_out)
@@ -405,6 +404,31 @@ def _put_documents_beside(
                 return
 
 
+def _put_transcript(
+    rest: Mapping[str, Any],
+    used: Collection[str],
+    fields: dict[str, Any],
+    taken: dict[str, str],
+    left_out: Counter[str] | None,
+) -> list[str]:
+    """Put what the messages of an agent's run have of the fields that no column has; return their column."""
+    column = next((name for name in rest if plain_name(name) in TRANSCRIPTS and name not in used), None)
+    if column is None or fields.get("documents") is not None or fields.get("steps") is not None:
+        return []
+    counts: Counter[str] = Counter()
+    try:
+        run = fields_of_transcript(rest[column], column, counts, fields)
+    except UnreadableError:
+        return []
+    if "steps" not in run:
+        return []
+    fields |= run
+    taken |= dict.fromkeys(run, column)
+    if left_out is not None:
+        left_out.update(counts)
+    return [column]
+
+
 def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], used: Collection[str]) -> None:
     if "history" in fields:
         turns = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
@@ -424,7 +448,7 @@ def history_in(
         without: columns that hold something else.
     """
     by_name = {plain_name(name): name for name in row if name not in without}
-    for name in (name for name in (*HISTORY_KEYS, *WHOLE_CONVERSATIONS) if name in by_name):
+    for name in (name for name in (*HISTORY_KEYS, *TRANSCRIPTS) if name in by_name):
         turns = None
         with suppress(BrokenTextError):
             turns = turns_of(row[by_name[name]])
@@ -446,7 +470,7 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
 def _hint_about(field: str, row: Mapping[str, Any]) -> str:
     if field == "documents" and "spans" in row:
         return "; the documents of a trace are in its spans: send them with OpenTelemetry, or add a column"
-    column = next((name for name in row if plain_name(name) in WHOLE_CONVERSATIONS), None)
+    column = next((name for name in row if plain_name(name) in TRANSCRIPTS), None)
     if field != "question" or column is None:
         return ""
     return (

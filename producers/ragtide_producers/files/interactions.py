@@ -20,6 +20,7 @@ from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.times import time_in, utc_now
 
 from ..errors import UnreadableFileError
+from ..given_fields import with_bounded_steps
 from . import columns
 from .chunk_rows import whole_rows
 from .columns import Mapped
@@ -222,7 +223,7 @@ def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | Non
         if options.run is not None:
             fields |= {"run": options.run, "interaction_id": f"{options.run}/{fields['interaction_id']}"}
             fields |= {} if options.population_size is None else {"population_size": options.population_size}
-        interaction = sent(RagInteraction.from_fields, fields, now)
+        interaction = sent(RagInteraction.from_fields, with_bounded_steps(fields), now)
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
     _, unit = time_in(fields.get("occurred_at"), now)

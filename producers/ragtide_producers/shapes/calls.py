@@ -5,21 +5,34 @@ Vercel AI SDK.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
+
+from pydantic_core import to_json
 
 from ragtide_schemas.limits import ROUNDS_MAX, STEPS_MAX
 from ragtide_schemas.plain_values import LeftOut, count_left_out
 from ragtide_schemas.retrieval_steps import STEP_NAMES_MAX, step_name
 
 from .documents import Found
-from .literals import CLASS, UnreadableError, value_of
-from .replies import documents_in, is_error, reports_nothing
+from .evidence import evidence_in, is_control, is_final
+from .literals import CLASS, value_of
+from .messages import CONTENT_KEYS, Author, Message, holder_of, message_of
+from .parts import text_of_content
+from .replies import is_error
+from .tool_parts import (
+    NEW_STEP,
+    NO_RESULT,
+    AskedCall,
+    CallResult,
+    calls_beside,
+    kind_of_item,
+    result_message,
+    tool_parts_in,
+)
 
-NO_RESULT: Final = object()
-"""The result of a call to which none is known."""
 OTHER_TOOLS: Final = "other_tools"
 """Name of the calls of all tools beyond the names that an interaction may have."""
 _QUERIES: Final = frozenset(("query", "q", "question", "search_query", "input", "text", "queries"))
@@ -64,64 +77,231 @@ class ToolCall(NamedTuple):
     """The documents in its result; empty if it looked for some and found none, None if it did not look for any."""
 
 
-def calls_in(items: Any) -> list[ToolCall]:
-    """Return the calls in the messages after the last question that was answered, oldest first, with their results.
+def calls_in(items: Any, action_names: Collection[str] = ()) -> list[ToolCall]:
+    """Return the calls after the last question in a conversation that something follows, with their documents.
+
+    Calls that one message asks for are of one round, and so are calls that stand beside each other before a result. The
+    n-th call with an id has the n-th result with it; a result without an id belongs to the first call of its name, else
+    to the first call, of its round. A call that is repeated with its id is one call. A result without a call counts as
+    a call, and a call without a result has the error `no_result`.
 
     Args:
-        items: messages or items of a conversation, oldest first.
+        items: messages or items, oldest first, as plain values.
+        action_names: names of tools whose results are no evidence.
     """
-    calls: list[ToolCall] = []
-    places: dict[str, int] = {}
-    last_round = 0
-    for item in items if isinstance(items, list) else ():
-        if not isinstance(item, Mapping):
+    return [with_evidence(call, action_names) for call in run_in(items).calls]
+
+
+class Run(NamedTuple):
+    """What a conversation has of its last question."""
+
+    before: list[Message]
+    """Messages before the question."""
+    question: str | None
+    calls: list[ToolCall]
+    answer: str | None
+    """None if no text follows the last call."""
+
+
+def run_in(items: Any) -> Run:
+    """Return the last question in a conversation that something follows, its calls as `calls_in`, and the answer."""
+    if isinstance(items, list) and len(items) == 1 and isinstance(items[0], list):
+        items = items[0]  # LangChain: a batch with one conversation
+    pieces = [piece for item in items for piece in _pieces_of(item)] if isinstance(items, list) else []
+    end = len(pieces)
+    while end and (isinstance(pieces[end - 1], _Mark) or _is_of_user(pieces[end - 1])):
+        end -= 1
+    last = next((place for place in range(end - 1, -1, -1) if _is_of_user(pieces[place])), -1)
+    first = last
+    while first > 0 and (isinstance(pieces[first - 1], _Mark) or _is_of_user(pieces[first - 1])):
+        first -= 1
+    asked_by_user = [piece for piece in pieces[max(first, 0) : last + 1] if isinstance(piece, Message)]
+    before = [piece for piece in pieces[: max(first, 0)] if isinstance(piece, Message)]
+    calls, answer = _paired(pieces[last + 1 :])
+    return Run(before, "\n".join(message.text.strip() for message in asked_by_user) or None, calls, answer)
+
+
+class _Mark(NamedTuple):
+    """The beginning of a message, or of a round in it."""
+
+    has_rounds: bool
+
+
+_Piece = Message | AskedCall | CallResult | _Mark
+
+
+def _is_of_user(piece: _Piece) -> bool:
+    return isinstance(piece, Message) and piece.author == "user"
+
+
+def _pieces_of(item: Any) -> list[_Piece]:
+    if not isinstance(item, Mapping | list):
+        return []
+    message = message_of(item)
+    if message is None:
+        return list(tool_parts_in(item)) if isinstance(item, Mapping) else []
+    holder = holder_of(item) if isinstance(item, Mapping) else {}
+    if message.author == "system":
+        return []
+    content = next((holder[key] for key in CONTENT_KEYS if isinstance(holder.get(key), list) and holder[key]), ())
+    parts = [list(tool_parts_in(part)) if isinstance(part, Mapping) else [] for part in content]
+    beside = list(calls_beside(holder))
+    if message.author == "tool" and not any(parts):
+        return [result_message(holder)]
+    rounds = [isinstance(part, Mapping) and kind_of_item(part) == NEW_STEP for part in content]
+    pieces: list[_Piece] = [_Mark(any(rounds))]
+    if not any(parts) and not any(rounds):
+        texts = [message.text] if message.text.strip() else []
+        pieces += [Message(message.author, text, bool(beside)) for text in texts]
+    else:
+        pieces += _pieces_in(content, parts, rounds, message.author, {call.call_id for call in beside})
+    return [*pieces, *beside]
+
+
+def _pieces_in(
+    content: Sequence[Any],
+    parts: Sequence[Sequence[AskedCall | CallResult]],
+    rounds: Sequence[bool],
+    author: Author,
+    known: Set[str | None],
+) -> Iterator[_Piece]:
+    has_results = any(isinstance(piece, CallResult) for pieces in parts for piece in pieces)
+    run: list[Any] = []
+    for part, pieces, begins in zip((*content, None), (*parts, [_END]), (*rounds, False), strict=True):
+        if not pieces and not begins:
+            run.append(part)
             continue
-        asked_tools = item.get("tool_calls")
-        if isinstance(asked_tools, list) and asked_tools:
-            last_round += 1
-            for call in asked_tools:
-                function = call.get("function") if isinstance(call, Mapping) else None
-                if isinstance(function, Mapping):
-                    places[str(call.get("id"))] = len(calls)
-                    arguments, name = function.get("arguments"), str(function.get("name") or "tool")
-                    calls.append(ToolCall(name, arguments, call.get("id"), last_round))
-        elif item.get("role") == "tool" and str(item.get("tool_call_id")) in places:
-            place = places[str(item["tool_call_id"])]
-            calls[place] = with_result(calls[place], item.get("content"))
-    return calls
+        text = text_of_content(run, "" if author == "assistant" else "\n")
+        run = []
+        # What stands beside results in the name of the user is the program's.
+        if text.strip() and not (author == "user" and has_results):
+            yield Message(author, text, isinstance(next(iter(pieces), None), AskedCall) or bool(known and part is None))
+        if begins:
+            yield _Mark(has_rounds=True)
+        yield from (
+            piece
+            for piece in pieces
+            if piece is not _END and not (isinstance(piece, AskedCall) and known & {piece.call_id, None})
+        )
 
 
-def with_result(call: ToolCall, result: Any) -> ToolCall:
-    """Return a call with its result: the documents in it, or the kind of its error."""
-    if is_error(result):
-        return call._replace(result=result, error=error_kind(result))
-    return call._replace(result=result, documents=evidence_in(call.name, result))
+_END: Final = CallResult(None, None, None, is_error=False)
 
 
-def evidence_in(name: str, result: Any) -> list[Found] | None:
-    """Return the documents in the result of a tool; None if the result is no evidence, such as `ok` of a booking.
+def _paired(pieces: Sequence[_Piece]) -> tuple[list[ToolCall], str | None]:
+    pairs = _Pairs()
+    answer: str | None = None
+    for piece in pieces:
+        if isinstance(piece, Message):
+            answer = piece.text if piece.author == "assistant" and not piece.calls_tools else answer
+        elif isinstance(piece, _Mark):
+            pairs.begin(piece)
+        elif isinstance(piece, AskedCall) and is_control(piece.name):
+            answer = _final_text(piece) if is_final(piece.name) else None
+            pairs.controls.add(piece.call_id or piece.name)
+        elif isinstance(piece, AskedCall):
+            answer = None
+            pairs.ask(piece)
+        elif not pairs.controls & {piece.call_id or piece.name}:
+            answer = None
+            pairs.answer(piece)
+    return pairs.whole(), answer
 
-    Args:
-        name: of the tool.
-        result: without an error.
-    """
-    try:
-        documents = documents_in(result)
-    except UnreadableError:
+
+def _final_text(call: AskedCall) -> str | None:
+    fields = asked(call.arguments)
+    values = fields.get("arguments", fields)
+    only = next(iter(values.values())) if len(values) == 1 else None
+    return only if isinstance(only, str) else to_json(values).decode() if values else None
+
+
+class _Pairs:
+    """Calls with their results, in one pass."""
+
+    def __init__(self) -> None:
+        self.controls: set[str | None] = set()
+        self._calls: list[ToolCall] = []
+        self._answered: dict[int, None] = {}
+        self._waiting: dict[str | None, deque[int]] = {}
+        self._by_id: dict[str, int] = {}
+        self._seen: set[tuple[str, str, str]] = set()
+        self._round = 0
+        self._begins = True
+        self._has_rounds = False
+
+    def begin(self, mark: _Mark) -> None:
+        """Take the beginning of a message, or of a round in it: the next call is of a new round."""
+        self._begins, self._has_rounds = True, mark.has_rounds
+
+    def ask(self, call: AskedCall) -> None:
+        """Take a call."""
+        if call.call_id is not None:
+            key = call.call_id, call.name, str(call.arguments)
+            if key in self._seen:
+                return
+            self._seen.add(key)
+        if self._begins:
+            self._round += 1
+            self._begins = False
+            self._waiting = {key: places for key, places in self._waiting.items() if key in self._by_id}
+        place = len(self._calls)
+        self._calls.append(ToolCall(call.name, call.arguments, call.call_id, self._round))
+        if call.call_id is not None:
+            self._by_id[call.call_id] = place
+            self._waiting.setdefault(call.call_id, deque()).append(place)
+        else:
+            self._waiting.setdefault(f" {call.name}", deque()).append(place)
+            self._waiting.setdefault(None, deque()).append(place)
+
+    def answer(self, result: CallResult) -> None:
+        """Take a result."""
+        self._begins = self._begins or not self._has_rounds
+        keys = (result.call_id,) if result.call_id is not None else (f" {result.name}", None)
+        if result.call_id is not None and result.call_id not in self._by_id:
+            keys = (f" {result.name}",)
+        place = next(filter(None.__ne__, map(self._next, keys)), None)
+        known = self._by_id.get(result.call_id or "")
+        if place is None and known is not None:
+            before = self._calls[known]
+            if before.result == result.result:
+                return
+            place = len(self._calls)
+            self._calls.append(before._replace(result=NO_RESULT, round=max(self._round, 1)))
+        elif place is None:
+            place = len(self._calls)
+            self._calls.append(ToolCall(result.name or "tool", None, result.call_id, None))
+        self._answered[place] = None
+        error = error_kind(result.result) if result.is_error else None
+        self._calls[place] = self._calls[place]._replace(result=result.result, error=error)
+
+    def _next(self, key: str | None) -> int | None:
+        places = self._waiting.get(key, deque())
+        while places:
+            place = places.popleft()
+            if place not in self._answered:
+                return place
         return None
-    return documents if documents is not None and is_evidence(name, result, documents) else None
+
+    def whole(self) -> list[ToolCall]:
+        """Return the calls, in which those without a result failed."""
+        return [
+            call if place in self._answered else call._replace(error="no_result")
+            for place, call in enumerate(self._calls)
+        ]
 
 
-def is_evidence(name: str, result: Any, documents: Sequence[Found]) -> bool:
-    """Whether the documents that were read from the result of a tool are evidence, or an empty list that nothing is.
+def with_evidence(call: ToolCall, action_names: Collection[str] = ()) -> ToolCall:
+    """Return a call with the documents in its result, or with the kind of its error.
 
     Args:
-        name: of the tool.
-        result: the result as it is.
-        documents: that were read from it.
+        call: with its result.
+        action_names: names of tools whose results are no evidence.
     """
-    del name
-    return bool(documents) or reports_nothing(result)
+    if call.error is not None or call.result is NO_RESULT:
+        return call
+    if is_error(call.result):
+        return call._replace(error=error_kind(call.result))
+    return call._replace(documents=evidence_in(call.name, call.result, action_names))
 
 
 def step_fields(

@@ -6,6 +6,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from .literals import CLASS
 from .parts import joined, kind_of, text_of_content
+from .tool_parts import (
+    CALL_IDS,
+    CALL_KEYS,
+    NO_RESULT,
+    AskedCall,
+    CallResult,
+    kind_of_item,
+    result_message,
+    tool_parts_in,
+)
 
 Author = Literal["user", "assistant", "system", "tool"]
 
@@ -18,19 +28,8 @@ _WORDS: Final[Mapping[Author, str]] = {
 AUTHORS: Final[Mapping[str, Author]] = {word: author for author, words in _WORDS.items() for word in words.split()}
 """The author of a message by the word that a library has for it, also as in `MessageRole.USER`."""
 _AUTHOR_KEYS: Final = ("role", "_role", "type", "_type", "author", CLASS)
-_CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message", "audio", "refusal")
+CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message", "audio", "refusal")
 _WRAPPERS: Final = ("message", "kwargs", "data", "content")
-_CALL_KEYS: Final = (
-    "tool_calls", "function_call", "toolCalls", "tool_call_id", "tool_call_chunks", "invalid_tool_calls",
-)  # fmt: skip
-_CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
-_RESULT_PARTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
-_CALL_BLOCKS: Final = ("toolUse", "functionCall", "function_call", "tool_call")
-"""Keys of blocks that ask for a tool: Bedrock and Strands, Gemini, Haystack."""
-_RESULT_BLOCKS: Final = ("toolResult", "functionResponse", "function_response")
-_CALL_IDS: Final = ("id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id")
-
-
 _OF_PARTS: Final[Mapping[Any, Author]] = {
     "request": "user", "ModelRequest": "user", "response": "assistant", "ModelResponse": "assistant",
 }  # fmt: skip
@@ -38,7 +37,7 @@ _OF_PARTS: Final[Mapping[Any, Author]] = {
 
 TEXTS_DEPTH: Final = 20
 """Levels of a message in which its texts are."""
-_NAMES_OF_MESSAGES: Final = frozenset((*_AUTHOR_KEYS, *_CALL_IDS, "kind", "part_kind", "name", "finish_reason"))
+_NAMES_OF_MESSAGES: Final = frozenset((*_AUTHOR_KEYS, *CALL_IDS, "kind", "part_kind", "name", "finish_reason"))
 
 
 class Message(NamedTuple):
@@ -60,14 +59,18 @@ def messages_of(value: Any) -> list[Message]:
         return []
     if len(value) == 1 and isinstance(value[0], list) and (batch := messages_of(value[0])):
         return batch  # LangChain: a batch with one conversation
+    read = [
+        None if isinstance(item, dict) and kind_of(item) == "reasoning" else (item, message_of(item)) for item in value
+    ]
+    has_question = any(pair and pair[1] and pair[1].author == "user" for pair in read)
     known: list[Message] = []
-    for item in value:
-        message = message_of(item)
-        if isinstance(item, dict) and kind_of(item) == "reasoning":
-            continue
-        if message is None:
+    for item, message in filter(None, read):
+        if message is None and has_question and (calls := _messages_of_item(item)) is not None:
+            known += calls
+        elif message is None:
             return []
-        known.append(message)
+        else:
+            known.append(message)
     messages: list[Message] = []
     for (is_chunk, author), run in groupby(known, key=lambda message: (message.is_chunk, message.author)):
         chunks = list(run)
@@ -76,6 +79,29 @@ def messages_of(value: Any) -> list[Message]:
             chunks = [Message(author, joined([chunk.text for chunk in chunks]), calls, is_chunk)]
         messages += chunks
     return messages
+
+
+_OTHER_ITEMS: Final = (
+    "item_reference",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "compaction",
+)
+"""Kinds of items of OpenAI's Responses that nobody said."""
+
+
+def _messages_of_item(item: Any) -> list[Message] | None:
+    if not isinstance(item, dict):
+        return None
+    pieces = list(tool_parts_in(item))
+    messages = [
+        Message("assistant", "", True)
+        if isinstance(piece, AskedCall)
+        else Message("tool", all_texts(piece.result), False)
+        for piece in pieces
+    ]
+    return messages if messages or kind_of_item(item) in _OTHER_ITEMS else None
 
 
 def message_of(item: Any) -> Message | None:
@@ -88,15 +114,15 @@ def message_of(item: Any) -> Message | None:
     author = next(filter(None, (_author(item.get(key)) for key in _AUTHOR_KEYS)), None)
     if author is None and isinstance(item.get("parts"), list):  # Pydantic AI
         author = _OF_PARTS.get(item.get("kind") or item.get(CLASS))
-    if author is None and "additional_kwargs" in item and any(item.get(key) for key in _CALL_KEYS):
+    if author is None and "additional_kwargs" in item and any(item.get(key) for key in CALL_KEYS):
         author = "assistant"  # LangChain: the printed fields of a message
     if author is None:
         return _wrapped(item)
-    content = next((item[key] for key in _CONTENT_KEYS if item.get(key)), None)
-    if content is None and not any(item.get(key) for key in _CALL_KEYS):
+    content = next((item[key] for key in CONTENT_KEYS if item.get(key)), None)
+    if content is None and not any(item.get(key) for key in CALL_KEYS):
         wrapped = _wrapped(item)
         return wrapped._replace(author=author) if wrapped else Message(author, "", False)
-    calls = any(item.get(key) for key in _CALL_KEYS) or _has_call(content)
+    calls = any(item.get(key) for key in CALL_KEYS) or _has_call(content)
     is_chunk = any(str(item.get(key)).endswith("Chunk") for key in ("type", CLASS))
     return Message(author, text_of_content(content, "" if author == "assistant" else "\n"), calls, is_chunk)
 
@@ -120,14 +146,7 @@ def _author(word: Any) -> Author | None:
 def _has_call(content: Any) -> bool:
     parts = content if isinstance(content, list) else []
     return any(
-        isinstance(part, dict)
-        and (
-            (part.get("type") or part.get("part_kind")) in _CALL_PARTS
-            or part.get(CLASS) in ("ToolCall", "ToolCallPart")
-            or any(part.get(key) for key in _CALL_BLOCKS)
-            or part.keys() >= {"tool_name", "arguments"}
-        )
-        for part in parts
+        isinstance(piece, AskedCall) for part in parts if isinstance(part, dict) for piece in tool_parts_in(part)
     )
 
 
@@ -179,32 +198,29 @@ def all_texts(value: Any) -> str:
 def _results_in(item: Any) -> list[tuple[str | None, Any]]:
     if not isinstance(item, dict):
         return []
-    holder = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
-    content = next((holder[key] for key in _CONTENT_KEYS if holder.get(key)), None)
+    holder = holder_of(item)
+    content = next((holder[key] for key in CONTENT_KEYS if holder.get(key)), None)
     if content is None:
         return []
-    call = _first(holder, _CALL_IDS[1:])
-    results: list[tuple[str | None, Any]] = []
-    for part in (part for part in content if isinstance(part, dict)) if isinstance(content, list) else ():
-        block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), None)
-        if block is not None and block.get("status") == "error":
-            result: Any = block
-        elif block is not None or part.get("type") in _RESULT_PARTS:
-            result = _first(block or part, ("result", "response", "content", "output"), object)
-        else:
-            continue
-        results += [(_first(block or part, _CALL_IDS) or call, result)] if result is not None else []
+    whole = result_message(holder)
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    read = [piece for part in parts for piece in tool_parts_in(part) if isinstance(piece, CallResult)]
+    results = [
+        (piece.call_id or whole.call_id, {"isError": True, "content": piece.result} if piece.is_error else piece.result)
+        for piece in read
+        if piece.result is not NO_RESULT
+    ]
     message = None if results else message_of(item)
     if message is None or message.author != "tool":
         return results
     if message.text.strip():
-        return [(call, message.text)]
-    return [(call, content)] if isinstance(content, list) else []
+        return [(whole.call_id, message.text)]
+    return [(whole.call_id, content)] if isinstance(content, list) else []
 
 
-def _first(part: Mapping[str, Any], keys: Sequence[str], kind: type = str) -> Any:
-    values = [part[key] for key in keys if part.get(key) is not None and isinstance(part[key], kind)]
-    return next(filter(None, values), values[0] if values and kind is object else None)
+def holder_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the mapping with the content of a message, which may be wrapped."""
+    return next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

@@ -35,6 +35,7 @@ _NOTHING: Final = re.compile(
     r"(?:found|returned|retrieved|available|matched|match|matches|matching|for|in the|with the config)\b.*)"
     rf"|(?:i |we |it )?(?:found nothing|(?:could not|couldn't|did not|didn't|unable to|cannot|can't) (?:find|retrieve|"
     rf"locate)(?: [a-z-]{{1,20}}){{0,3}}? {_NOUNS}\b.*)"
+    r"|no(?: [a-z-]{1,20}){1,4} (?:were |was )?found"
     r"|nothing (?:was )?(?:found|matched|retrieved|relevant)\b.*"
     r"|(?:the )?(?:search|query|lookup|retrieval) (?:returned|found|gave|yielded) (?:nothing|no|0|zero)\b.*"
     r"|(?:keine (?:ergebnisse|treffer|dokumente)|nichts) gefunden\b.*"
