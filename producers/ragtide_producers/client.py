@@ -122,7 +122,7 @@ class InteractionProducer:
 
         Args:
             interaction: a `RagInteraction`, or a mapping of its fields. Do not change its metadata afterwards.
-            fields: fields of the interaction by keyword.
+            fields: fields of the interaction by keyword, or `messages` of an agent's run in place of its texts.
 
         Raises:
             InvalidEntryError: the producer is strict, and the interaction is invalid or too large.

@@ -305,3 +305,8 @@ def test_what_is_no_run_is_refused_with_the_field_and_a_remedy(case: tuple[Any, 
     assert refused.value.detail.startswith("messages ")
     assert ": " in refused.value.detail
     assert len(refused.value.detail) < 300
+
+
+def test_the_result_of_a_tool_may_be_an_object() -> None:
+    interaction = read(run(asks(("a", "search", "{}")), says({"documents": [{"id": "d", "text": POLICY}]}, "a")))
+    assert [document.id for document in interaction.documents] == ["d"]

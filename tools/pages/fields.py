@@ -52,6 +52,43 @@ an object ([Files](files.md)), and over HTTP each body ([HTTP](http.md)).
 
 `make schemas` writes this page from the models. [The JSON Schemas](schemas/README.md) say the same to programs."""
 
+_TRANSCRIPT: Final = """\
+## Messages of an agent
+
+`messages` (or `conversation`) stands in place of question, documents, response, history and steps: the messages of an
+agent's run as its framework has them. `submit`, HTTP, brokers and files take it; a plain `XADD` does not.
+
+```python
+from ragtide import load
+
+messages = [
+    {"role": "user", "content": "Can I return the lamp?"},
+    {"role": "assistant", "tool_calls": [
+        {"id": "c1", "function": {"name": "search_policies", "arguments": '{"query": "return lamp"}'}},
+    ]},
+    {"role": "tool", "tool_call_id": "c1", "content": "Lamps can be returned for 14 days."},
+    {"role": "assistant", "content": "Yes, for 14 days."},
+]
+(run,) = load([{"pipeline": "shop", "messages": messages}])
+assert run.documents[0].text == "Lamps can be returned for 14 days."
+assert (run.calls[0].name, run.calls[0].query, run.calls[0].round) == ("search_policies", "return lamp", 1)
+```
+
+The messages may be those of OpenAI (chat, and items of Responses), Anthropic, Gemini, Bedrock, OpenTelemetry GenAI,
+LangChain, LlamaIndex, Haystack, Pydantic AI and Vercel's AI SDK.
+
+- **The run** is the last question that a call or an answer follows. Messages before it are the history. A run without
+  an answer has an empty response, and an answer without a call has no documents.
+- **Rounds.** Calls of one message are of one round, and so are calls before the first result. A handoff to another
+  agent is no call. A call that is repeated with its id and arguments counts once.
+- **Documents** are those in the results. A result that only says that something was done (`ok`, a number, a status,
+  "has been booked") is no document. A result without a list of documents, such as a row of a table, is one document.
+- **Failures.** The error of a call without a result is `no_result`. A result without a call is a call without a round.
+- **Limits.** The first 64 calls are kept, `steps_left_out` counts the others, and the documents of all calls stay, up
+  to 500. A text is cut after 1,000,000 characters. `left_out` counts what was cut.
+- **A field beside `messages` wins.** In files the messages are read if no column has documents."""
+
+
 _NOTES: Final[Mapping[type[WireModel], str]] = {
     RagInteraction: "",
     RetrievedDocument: "In `documents` of an interaction; a string is a document with this text.",
@@ -197,7 +234,7 @@ def interaction_page() -> str:
     models: list[type[WireModel]] = [
         RagInteraction, RetrievedDocument, RetrievalStep, EarlierTurn, AnswerUsage, Feedback, AlertRule,
     ]  # fmt: skip
-    parts = ["# Fields of an interaction", _INTRODUCTION, *_tables("##", models)]
+    parts = ["# Fields of an interaction", _INTRODUCTION, _TRANSCRIPT, *_tables("##", models)]
     return "\n\n".join(parts) + "\n\nNext: [Reading the screen](screen.md)\n"
 
 

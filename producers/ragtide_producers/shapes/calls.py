@@ -222,7 +222,8 @@ class _Pairs:
         self.controls: set[str | None] = set()
         self._calls: list[ToolCall] = []
         self._answered: dict[int, None] = {}
-        self._waiting: dict[str | None, deque[int]] = {}
+        self._with_id: dict[str | None, deque[int]] = {}
+        self._of_round: dict[str | None, deque[int]] = {}
         self._by_id: dict[str, int] = {}
         self._seen: set[tuple[str, str, str]] = set()
         self._round = 0
@@ -243,23 +244,25 @@ class _Pairs:
         if self._begins:
             self._round += 1
             self._begins = False
-            self._waiting = {key: places for key, places in self._waiting.items() if key in self._by_id}
+            self._of_round = {}
         place = len(self._calls)
         self._calls.append(ToolCall(call.name, call.arguments, call.call_id, self._round))
         if call.call_id is not None:
             self._by_id[call.call_id] = place
-            self._waiting.setdefault(call.call_id, deque()).append(place)
+            self._with_id.setdefault(call.call_id, deque()).append(place)
         else:
-            self._waiting.setdefault(f" {call.name}", deque()).append(place)
-            self._waiting.setdefault(None, deque()).append(place)
+            for key in (call.name, None):
+                self._of_round.setdefault(key, deque()).append(place)
 
     def answer(self, result: CallResult) -> None:
         """Take a result."""
         self._begins = self._begins or not self._has_rounds
-        keys = (result.call_id,) if result.call_id is not None else (f" {result.name}", None)
-        if result.call_id is not None and result.call_id not in self._by_id:
-            keys = (f" {result.name}",)
-        place = next(filter(None.__ne__, map(self._next, keys)), None)
+        if result.call_id in self._by_id:
+            place = self._next(self._with_id, result.call_id)
+        else:
+            place = self._next(self._of_round, result.name) if result.name is not None else None
+            if place is None and result.call_id is None:
+                place = self._next(self._of_round, None)
         known = self._by_id.get(result.call_id or "")
         if place is None and known is not None:
             before = self._calls[known]
@@ -274,8 +277,8 @@ class _Pairs:
         error = error_kind(result.result) if result.is_error else None
         self._calls[place] = self._calls[place]._replace(result=result.result, error=error)
 
-    def _next(self, key: str | None) -> int | None:
-        places = self._waiting.get(key, deque())
+    def _next(self, waiting: Mapping[str | None, deque[int]], key: str | None) -> int | None:
+        places = waiting.get(key, deque())
         while places:
             place = places.popleft()
             if place not in self._answered:

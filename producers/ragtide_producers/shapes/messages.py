@@ -220,7 +220,9 @@ def _results_in(item: Any) -> list[tuple[str | None, Any]]:
 
 def holder_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the mapping with the content of a message, which may be wrapped."""
-    return next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
+    inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
+    # The content of a message of a tool may be an object, too.
+    return item if inner is item.get("content") and inner.keys().isdisjoint(("parts", "role", "content")) else inner
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

@@ -144,6 +144,7 @@ def _result(part: Mapping[str, Any], kind: str) -> CallResult:
         inner = kind_of_item(value)
         if inner in _WRAPPED:
             value, is_error = value.get("value"), is_error or inner.startswith(("error", "execution"))
+    is_error = is_error or (isinstance(value, Mapping) and kind_of_item(value).endswith("_error"))
     return CallResult(name, call_id, value, is_error)
 
 
