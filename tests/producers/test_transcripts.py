@@ -6,6 +6,8 @@ from time import process_time
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletionMessage
+from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 from tests.support.transcripts import (
     ANSWER,
     EXPECTED,
@@ -310,3 +312,16 @@ def test_what_is_no_run_is_refused_with_the_field_and_a_remedy(case: tuple[Any, 
 def test_the_result_of_a_tool_may_be_an_object() -> None:
     interaction = read(run(asks(("a", "search", "{}")), says({"documents": [{"id": "d", "text": POLICY}]}, "a")))
     assert [document.id for document in interaction.documents] == ["d"]
+
+
+def test_objects_of_a_client_are_read_as_what_they_are_sent_as() -> None:
+    chat = [
+        ChatCompletionMessage.model_validate(item) if item["role"] == "assistant" else item for item in openai_chat()
+    ]
+    assert fields_seen_in(read(chat)) == EXPECTED
+    classes = {"function_call": ResponseFunctionToolCall, "reasoning": ResponseReasoningItem}
+    items = [
+        classes[item["type"]].model_validate(item) if item.get("type") in classes else item
+        for item in openai_responses()
+    ]
+    assert fields_seen_in(read(items)) == EXPECTED

@@ -29,6 +29,7 @@ from .tool_parts import (
     CallResult,
     calls_beside,
     kind_of_item,
+    only_text,
     result_message,
     tool_parts_in,
 )
@@ -256,6 +257,7 @@ class _Pairs:
 
     def answer(self, result: CallResult) -> None:
         """Take a result."""
+        result = result._replace(result=only_text(result.result))
         self._begins = self._begins or not self._has_rounds
         if result.call_id in self._by_id:
             place = self._next(self._with_id, result.call_id)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from .literals import CLASS
+from .parts import HUMP
 
 CALL_KEYS: Final = (
     "tool_calls", "function_call", "toolCalls", "tool_call_id", "tool_call_chunks", "invalid_tool_calls",
@@ -93,13 +94,14 @@ def tool_parts_in(part: Mapping[str, Any]) -> Iterator[AskedCall | CallResult]:
 
 def kind_of_item(part: Mapping[str, Any]) -> str:
     """Return the kind of a part or an item in lower case with underscores; empty if it has none."""
-    name = next((part[key] for key in _TYPES if isinstance(part.get(key), str)), "")
+    name = next((part[key] for key in (*_TYPES, CLASS) if isinstance(part.get(key), str)), "")
     return _plain(name[:60])
 
 
 @lru_cache(maxsize=1_024)
 def _plain(name: str) -> str:
-    return name.replace("-", "_").replace(".", "_").lower()
+    plain = HUMP.sub("_", name).replace("-", "_").replace(".", "_").lower()
+    return plain.removesuffix("_part").removesuffix("_block")
 
 
 def calls_beside(message: Mapping[str, Any]) -> Iterator[AskedCall]:
@@ -153,7 +155,11 @@ def _value(part: Mapping[str, Any]) -> Any:
     if error and not isinstance(error, bool):
         return error
     values = [part[key] for key in _RESULTS if part.get(key) is not None]
-    value = next(filter(None, values), values[0] if values else NO_RESULT)
+    return next(filter(None, values), values[0] if values else NO_RESULT)
+
+
+def only_text(value: Any) -> Any:
+    """Return the text of a result that has nothing but one text as a part; another result as it is."""
     only = value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping) else {}
     return only["text"] if isinstance(only.get("text"), str) and only.keys() <= _OF_A_TEXT else value
 
