@@ -16,7 +16,7 @@ import pytest
 from tests.support.forms import ANSWER, FORMS, NOTHING, QUESTION, REFUSED, Door, Form
 from tests.support.http_service import http_service
 from tests.support.traces import branch, spans
-from tests.support.transcripts import EXPECTED, TRANSCRIPTS, fields_seen_in
+from tests.support.transcripts import EXPECTED, TRANSCRIPTS, fields_seen_in, openai_chat
 
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, load
 from ragtide.bridge.addresses import read_address
@@ -263,3 +263,29 @@ async def test_a_transcript_is_a_run_at_every_door(
         assert fields_seen_in(interaction) == EXPECTED, door
     with pytest.raises(InvalidEntryError, match="messages is not a field"):
         RagInteraction.from_entry("1700000000123-0", json.dumps(given["openai_chat"]).encode())
+
+
+async def test_a_broken_transcript_is_refused_with_a_sentence_and_costs_no_other(
+    async_redis: Any, redis: Any, redis_url: str
+) -> None:
+    del async_redis
+    deep: Any = "search"
+    for _ in range(60):
+        deep = {"tool_calls": [deep]}
+    broken = [
+        7,
+        [],
+        "hello",
+        [{"role": "user", "content": QUESTION}],
+        [{"role": "assistant", "content": ANSWER}],
+        [deep],
+    ]
+    given = [*broken, openai_chat()]
+    items = [{"pipeline": "shop", "interaction_id": str(n), "messages": value} for n, value in enumerate(given)]
+    async with http_service(redis_url) as service:
+        status, answer = await service.post("/v1/interactions", items)
+    assert status == 200
+    assert (await asyncio.to_thread(stored, redis)).keys() == {str(len(broken))}
+    refused = [item["detail"] for item in answer["items"] if item["status"] == "invalid"]
+    assert len(refused) == len(broken)
+    assert all(detail.startswith("messages ") and ": " in detail for detail in refused)
