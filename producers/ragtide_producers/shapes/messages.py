@@ -144,9 +144,11 @@ def _author(word: Any) -> Author | None:
 
 
 def _has_call(content: Any) -> bool:
-    parts = content if isinstance(content, list) else []
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     return any(
-        isinstance(piece, AskedCall) for part in parts if isinstance(part, dict) for piece in tool_parts_in(part)
+        isinstance(piece, AskedCall) or part.get("type") == "tool_call_response"
+        for part in parts
+        for piece in tool_parts_in(part)
     )
 
 
