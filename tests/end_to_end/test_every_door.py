@@ -210,7 +210,7 @@ def in_files_of(folder: Path, fields: dict[str, Any]) -> dict[str, RagInteractio
     cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
     folder.mkdir()
     (folder / "run.jsonl").write_text(json.dumps(fields), encoding="utf-8")
-    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column has values of one type
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):  # a column has values of one type
         pq.write_table(pa.Table.from_pylist([fields]), folder / "run.parquet", compression="none")
     with (folder / "run.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([cells.keys(), cells.values()])

@@ -85,7 +85,7 @@ def test_calls_of_one_message_are_of_one_round_and_so_are_calls_before_a_result(
     assert shape(after) == [("orders", 1, None), ("rates", 2, None)]
     item = {"type": "function_call", "arguments": "{}"}
     output = {"type": "function_call_output"}
-    beside = [
+    beside: Items = [
         {**item, "call_id": "a", "name": "orders"},
         {"type": "reasoning", "summary": []},
         {**item, "call_id": "b", "name": "rates"},
@@ -135,7 +135,7 @@ def test_a_call_without_a_result_failed_and_a_result_without_a_call_is_a_call() 
 
 
 def test_results_without_ids_belong_to_the_calls_of_their_names_in_their_round() -> None:
-    calls = [{"functionCall": {"name": name, "args": {}}} for name in ("orders", "rates", "orders")]
+    calls: Items = [{"functionCall": {"name": name, "args": {}}} for name in ("orders", "rates", "orders")]
     answers = [("rates", "Two."), ("orders", "One."), ("orders", "Three.")]
     results = [{"functionResponse": {"name": name, "response": {"result": text}}} for name, text in answers]
     items = [{"role": "user", "parts": [{"text": "q"}]}, {"role": "model", "parts": calls}]
@@ -319,7 +319,7 @@ def test_objects_of_a_client_are_read_as_what_they_are_sent_as() -> None:
         ChatCompletionMessage.model_validate(item) if item["role"] == "assistant" else item for item in openai_chat()
     ]
     assert fields_seen_in(read(chat)) == EXPECTED
-    classes = {"function_call": ResponseFunctionToolCall, "reasoning": ResponseReasoningItem}
+    classes: dict[str, Any] = {"function_call": ResponseFunctionToolCall, "reasoning": ResponseReasoningItem}
     items = [
         classes[item["type"]].model_validate(item) if item.get("type") in classes else item
         for item in openai_responses()

@@ -252,8 +252,8 @@ class _Pairs:
             self._by_id[call.call_id] = place
             self._with_id.setdefault(call.call_id, deque()).append(place)
         else:
-            for key in (call.name, None):
-                self._of_round.setdefault(key, deque()).append(place)
+            for name in (call.name, None):
+                self._of_round.setdefault(name, deque()).append(place)
 
     def answer(self, result: CallResult) -> None:
         """Take a result."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 from .literals import CLASS
 from .parts import joined, kind_of, text_of_content
 from .tool_parts import (
+    CALL_BLOCKS,
     CALL_IDS,
     CALL_KEYS,
     NO_RESULT,
@@ -30,6 +31,8 @@ AUTHORS: Final[Mapping[str, Author]] = {word: author for author, words in _WORDS
 _AUTHOR_KEYS: Final = ("role", "_role", "type", "_type", "author", CLASS)
 CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message", "audio", "refusal")
 _WRAPPERS: Final = ("message", "kwargs", "data", "content")
+_CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
+"""Parts that make a message a step; a search that the service itself makes is a part of the answer."""
 _OF_PARTS: Final[Mapping[Any, Author]] = {
     "request": "user", "ModelRequest": "user", "response": "assistant", "ModelResponse": "assistant",
 }  # fmt: skip
@@ -65,8 +68,8 @@ def messages_of(value: Any) -> list[Message]:
     has_question = any(pair and pair[1] and pair[1].author == "user" for pair in read)
     known: list[Message] = []
     for item, message in filter(None, read):
-        if message is None and has_question and (calls := _messages_of_item(item)) is not None:
-            known += calls
+        if message is None and has_question and (made := _messages_of_item(item)) is not None:
+            known += made
         elif message is None:
             return []
         else:
@@ -144,11 +147,16 @@ def _author(word: Any) -> Author | None:
 
 
 def _has_call(content: Any) -> bool:
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    parts = content if isinstance(content, list) else []
     return any(
-        isinstance(piece, AskedCall) or part.get("type") == "tool_call_response"
+        isinstance(part, dict)
+        and (
+            (part.get("type") or part.get("part_kind")) in _CALL_PARTS
+            or part.get(CLASS) in ("ToolCall", "ToolCallPart")
+            or any(part.get(key) for key in CALL_BLOCKS)
+            or part.keys() >= {"tool_name", "arguments"}
+        )
         for part in parts
-        for piece in tool_parts_in(part)
     )
 
 
@@ -222,9 +230,12 @@ def _results_in(item: Any) -> list[tuple[str | None, Any]]:
 
 def holder_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the mapping with the content of a message, which may be wrapped."""
-    inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
-    # The content of a message of a tool may be an object, too.
-    return item if inner is item.get("content") and inner.keys().isdisjoint(("parts", "role", "content")) else inner
+    for key in _WRAPPERS:
+        inner = item.get(key)
+        # The content of a message of a tool may be an object, too.
+        if isinstance(inner, dict) and (key != "content" or not inner.keys().isdisjoint(("parts", "role", "content"))):
+            return inner
+    return item
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

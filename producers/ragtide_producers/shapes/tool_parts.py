@@ -131,8 +131,9 @@ def _call(part: Mapping[str, Any], kind: str) -> AskedCall:
         inner = part["toolInvocation"]
     name = _first(inner, _NAMES) or kind.removeprefix("tool_").removesuffix("_call")
     arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
-    if isinstance(arguments, Mapping) and inner.get("action") is arguments:  # of a search by the service
-        arguments = {key: arguments[key] for key in ("query", "url", "pattern") if arguments.get(key)} or arguments
+    if isinstance(arguments, Mapping) and inner.get("action") == arguments:  # of a search by the service
+        known = {key: value for key, value in arguments.items() if key in ("query", "url", "pattern") and value}
+        arguments = known or arguments
     return AskedCall(name or "tool", arguments, _first(part, CALL_IDS) or _first(inner, CALL_IDS))
 
 
@@ -160,8 +161,10 @@ def _value(part: Mapping[str, Any]) -> Any:
 
 def only_text(value: Any) -> Any:
     """Return the text of a result that has nothing but one text as a part; another result as it is."""
-    only = value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping) else {}
-    return only["text"] if isinstance(only.get("text"), str) and only.keys() <= _OF_A_TEXT else value
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):
+        only = value[0]
+        return only["text"] if isinstance(only.get("text"), str) and only.keys() <= _OF_A_TEXT else value
+    return value
 
 
 def _has_result(part: Mapping[str, Any]) -> bool:
