@@ -30,7 +30,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.alerts.cause_search import ADHERENCE, CauseSearch, MomentsNow, StepKey, steps_before
+from ragtide_aggregator.alerts.cause_search import (
+    ADHERENCE,
+    CauseSearch,
+    MomentsNow,
+    StepKey,
+    step_moments,
+    steps_before,
+)
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
 from ragtide_aggregator.statistics.drift.detector import DriftDetector
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments
@@ -96,20 +103,23 @@ class Pipeline:
     """Whether a passage is of a document that has the answer, in the same form."""
     indexed: Mapping[str, NDArray[np.bool_]]
     """By retriever, whether a passage is in its index."""
+    owners: tuple[int, ...]
+    """The document of each passage."""
     lost: NDArray[np.bool_]
     """Passages of the shards that an index may lose."""
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
+    """Return the words of a text, in lower case."""
     return _WORD.findall(text.lower())
 
 
 def _runs(text: str) -> list[str]:
-    joined = " ".join(_words(text))
+    joined = " ".join(words(text))
     return [joined[at : at + 4] for at in range(len(joined) - 3)]
 
 
-def _similar(texts: Sequence[Sequence[str]], queries: Sequence[Sequence[str]]) -> _Floats:
+def similar(texts: Sequence[Sequence[str]], queries: Sequence[Sequence[str]]) -> _Floats:
     """Return the cosines of weighted counts, a row a query."""
     seen = Counter(term for text in texts for term in set(text))
     place = {term: number for number, term in enumerate(seen)}
@@ -155,21 +165,24 @@ def pipeline() -> Pipeline:
     questions = tuple(row["question"] for row in rows)
     # A model that reranks or answers knows more than the words of a question; here it knows the reference answer.
     known = [f"{row['question']} {row['question']} {row.get('reference_answer') or ''}" for row in rows]
-    texts, runs = [_words(text) for text in passages], [_runs(text) for text in passages]
+    texts, runs = [words(text) for text in passages], [_runs(text) for text in passages]
     scores = {
-        "bm25": _bm25(texts, [_words(question) for question in questions]),
-        "letters": _similar(runs, [_runs(question) for question in questions]),
-        RERANKER: _similar(texts, [_words(text) for text in known]),
+        "bm25": _bm25(texts, [words(question) for question in questions]),
+        "letters": similar(runs, [_runs(question) for question in questions]),
+        RERANKER: similar(texts, [words(text) for text in known]),
     }
     rng = np.random.default_rng(7)
     place = rng.random(len(documents))[of]
     names = np.array([document["id"] for document in documents])[of]
     right = np.array([[name in row["gold_documents"] for name in names] for row in rows])
     indexed = {"bm25": place < 0.7, "letters": place >= 0.3}
-    return Pipeline(passages, cuts, questions, scores, right, indexed, rng.random(len(documents))[of] < 0.6)
+    return Pipeline(
+        passages, cuts, questions, scores, right, indexed, tuple(of.tolist()), rng.random(len(documents))[of] < 0.6
+    )
 
 
-def _best(scores: _Floats, count: int) -> list[int]:
+def best(scores: _Floats, count: int) -> list[int]:
+    """Return the places of the highest scores, the highest first."""
     return [int(place) for place in np.argsort(-scores, kind="stable")[:count]]
 
 
@@ -192,7 +205,7 @@ def answered(question: int, failing: Failures, rng: np.random.Generator) -> RagI
             scores = np.where(found.lost, -1.0, scores)
         elif name in modes:
             scores = scores + rng.normal(0, 2 * np.sort(scores)[-RETURNED:].mean(), scores.size)
-        pools[name] = _best(np.where(found.indexed[name], scores, -np.inf), RETURNED)
+        pools[name] = best(np.where(found.indexed[name], scores, -np.inf), RETURNED)
     merged = list(dict.fromkeys(place for pair in zip(*pools.values(), strict=True) for place in pair))
     scores = found.scores[RERANKER][question]
     if RERANKER in modes:
@@ -207,7 +220,7 @@ def answered(question: int, failing: Failures, rng: np.random.Generator) -> RagI
         sentences = [
             sentence for place in rng.integers(0, len(found.passages), 3) for sentence in found.sentences[place]
         ]
-    fit = _similar([_words(sentence) for sentence in sentences], [_words(found.questions[question])])[0]
+    fit = similar([words(sentence) for sentence in sentences], [words(found.questions[question])])[0]
     chosen = rng.permutation(len(sentences))[:2] if GENERATOR in modes else np.argsort(-fit, kind="stable")[:2]
     said = [sentences[place] for place in sorted(chosen.tolist())]
     steps = [
@@ -233,16 +246,17 @@ def answered(question: int, failing: Failures, rng: np.random.Generator) -> RagI
     )
 
 
-def judged(question: int, interaction: RagInteraction, rng: np.random.Generator) -> Labeling:
-    """Return the labels of an interaction as a judge gives them, with some mistakes."""
-    found = pipeline()
+def judged(interaction: RagInteraction, right: Sequence[bool], rng: np.random.Generator) -> Labeling:
+    """Return the labels of an interaction as a judge gives them, with some mistakes.
+
+    Args:
+        interaction: whose answer has sentences of its documents.
+        right: whether each of its documents has the answer.
+        rng: draws the mistakes.
+    """
     cut = [document.sentences or () for document in interaction.documents]
     keys = document_keys(map(len, cut))
-    flat = [
-        (sentence, found.right[question][found.passages.index(document.text)])
-        for document, sentences in zip(interaction.documents, cut, strict=True)
-        for sentence in sentences
-    ]
+    flat = [(sentence, has) for sentences, has in zip(cut, right, strict=True) for sentence in sentences]
     said = set(interaction.response_sentences or ())
     support = {
         key: tuple(keys[place] for place, (sentence, _) in enumerate(flat) if sentence == text)
@@ -274,7 +288,13 @@ def scored(failing: Failures, *, local: bool, draws: int = 2) -> tuple[MetricEve
     found = []
     for question in range(len(pipeline().questions)):
         given = [answered(question, failing, rng) for _ in range(draws)]
-        labelings = [labeler.label_now(item) if local else judged(question, item, rng) for item in given]
+        right = dict(zip(pipeline().passages, pipeline().right[question].tolist(), strict=True))
+        labelings = [
+            labeler.label_now(item)
+            if local
+            else judged(item, [right[document.text] for document in item.documents], rng)
+            for item in given
+        ]
         events = [
             metric_event(interaction, by, labeling, labeled_at=START, latency_s=0.01)
             for interaction, labeling in zip(given, labelings, strict=True)
@@ -296,6 +316,10 @@ class Fault(NamedTuple):
     """Whether the local labeler scores."""
     harder: float = 0.0
     """Share of harder questions from the first failure on."""
+    change: str = ""
+    """Another change than a failure."""
+    reads: bool = False
+    """Whether the judge reads another language than that of the questions."""
 
     @property
     def kind(self) -> str:
@@ -369,32 +393,29 @@ def _alarm(stream: Numbers, fault: Fault) -> int | None:
     return min(found, default=None)
 
 
-def _moments(values: _Floats) -> SegmentMoments:
+def moments(values: _Floats) -> SegmentMoments:
     """Return the moments of each column."""
     n = np.count_nonzero(~np.isnan(values), axis=0).astype(float)
     mean = np.nansum(values, axis=0) / np.maximum(n, 1)
     return SegmentMoments(n, mean, np.nansum((values - mean) ** 2, axis=0))
 
 
-def search_of(stream: Numbers, alarm: int, change: int) -> CauseSearch:
+def search_of(values: _Floats, of: Sequence[StepKey], alarm: int, change: int) -> CauseSearch:
     """Return the search for the steps after an alarm, at its end.
 
     Args:
-        stream: of one failure.
+        values: numbers of steps in a stream with a failure, a row an answer and a column a number.
+        of: the numbers, in the order of the columns.
         alarm: number of the answer at which a rule fired.
         change: number of the answer with which the change began.
     """
-    reference, at_alarm = _moments(stream.steps[: change - PANE]), _moments(stream.steps[: alarm + 1])
-    steps = steps_before(keys(), reference, at_alarm)
+    reference, at_alarm = moments(values[: change - PANE]), moments(values[: alarm + 1])
+    steps = steps_before(step_moments(of, reference), step_moments(of, at_alarm))
     search = CauseSearch((_count(change - PANE), _count(alarm + 1)), steps=steps)
     explained = False
-    while not explained and search.next_n is not None and search.next_n <= len(stream.steps):
+    while not explained and search.next_n is not None and search.next_n <= len(values):
         n = search.next_n
-        found = _moments(stream.steps[:n])
-        now = {
-            key: SegmentMoments(*(column[place : place + 1] for column in (found.n, found.mean, found.m2)))
-            for place, key in enumerate(keys())
-        }
+        now = step_moments(of, moments(values[:n]))
         explained = search.look(MomentsNow(_count(n), {}, INDEPENDENT, (0.0, 1.0), now))
     return search
 
@@ -418,6 +439,10 @@ class Named(NamedTuple):
     """Components that had failed by then."""
     later: int | None
     """Interactions from the alarm to the answer; None without a name."""
+    delay: int = 0
+    """Interactions from the first failure to the alarm."""
+    called: frozenset[str] = frozenset()
+    """Tools that are called in another share of the runs."""
 
     @property
     def is_wrong(self) -> bool:
@@ -447,7 +472,7 @@ def named(fault: Fault, rng: np.random.Generator) -> Named:
     if alarm is None:
         return Named(fault, False, "unresolved", frozenset(), frozenset(), frozenset(), None)
     change = max((BEFORE + start for start in fault.starts if BEFORE + start <= alarm), default=BEFORE)
-    found = search_of(stream, alarm, change).moved_step
+    found = search_of(stream.steps, keys(), alarm, change).moved_step
     if found is None:
         return Named(fault, True, "unresolved", frozenset(), frozenset(), frozenset(), None)
     last = alarm + found.n_since - BEFORE

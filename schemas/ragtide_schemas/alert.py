@@ -96,7 +96,7 @@ class ValueShare(WireModel):
 
 
 class StepChange(WireInterval[float]):
-    """The change of one number of a retrieval step; the intervals of all changes hold together, at every look.
+    """The change of one number of a step or a tool; the intervals of all changes hold together, at every look.
 
     The interval is that of since - before.
     """
@@ -104,7 +104,7 @@ class StepChange(WireInterval[float]):
     step: Name
     """Name of the step."""
     metric: MetricName
-    """Qualified name of the number, such as `retrieval.step.bm25.used_recall`."""
+    """Qualified name of the number, such as `retrieval.step.bm25.used_recall` or `tool.search.yield`."""
     before: float
     """Mean before the change."""
     since: float
@@ -112,7 +112,7 @@ class StepChange(WireInterval[float]):
 
 
 class StepName(WireModel):
-    """A part of the pipeline: a retriever, a reranker, or the generator."""
+    """A part of the pipeline: a retriever, a reranker, a tool of an agent, or the generator."""
 
     step: Name
     """Name of the step; `generator` for the generator."""
@@ -140,6 +140,9 @@ class StepCause(WireModel):
     """Confidence of all intervals together."""
     changes: tuple[StepChange, ...] = ()
     """Changes from which the steps follow, the first of each step first; without a step those that are certain."""
+    called: tuple[StepChange, ...] | None = None
+    """Shares of the runs of an agent that begin with a call of a tool (`tool.NAME.called`), where they certainly
+    changed, the largest change first; None where none did."""
 
 
 class Alert(VersionedModel):

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final, Literal, get_args
 
-from .alert import Alert, ChangeCause, SegmentShare, StepChange, StepName
+from .alert import Alert, ChangeCause, SegmentShare, StepCause, StepChange, StepName
 from .alert_kinds import covariate_name, covariate_values, kind_of, scope_of
 from .alert_rule import HealthKind
 from .alert_words import (
@@ -29,7 +29,7 @@ from .diagnosis import DIAGNOSED_N, enough_for_advice
 from .metric_definitions import METRICS
 from .printable import printable
 from .specimen import Specimen
-from .step_metrics import StepMetric
+from .step_metrics import StepMetric, ToolMetric
 
 LONGEST_TITLE: Final = 150
 """Most characters of a title: as many as Slack's header has."""
@@ -543,14 +543,45 @@ def _step(alert: Alert) -> tuple[str, ...]:
     elif cause.verdict == "partly":
         named = f"{moved} moved by {_itself(cause.moved)}; not resolved: whether {possible} moved, too"
     elif cause.possible:
-        named = f"Which step moved is not resolved: one or more of {possible}, or none"
+        named = f"Which {_kind(cause.possible)} moved is not resolved: one or more of {possible}, or none"
     else:
-        named = "No step moved by itself"
+        named = f"No {_kind(cause.unmoved)} moved by itself"
+    if any(step.kind == "tool" for step in cause.moved):
+        named = f"{_tool_verdict(alert, cause)}: {named}"
     named = f"{named[0].upper()}{named[1:]} ({stretch})."
     changes = "; ".join(_step_change(change) for change in cause.changes)
     numbers = f"Changes of the steps' numbers: {changes}." if changes else "No number of a step certainly changed."
     same = f"Certainly as before by {_itself(cause.unmoved)}: {unmoved}." if unmoved and cause.possible else None
-    return tuple(cut(sentence, LONGEST_SENTENCE) for sentence in (named, same, numbers) if sentence is not None)
+    sentences = (named, _called(alert, cause), same, numbers)
+    return tuple(cut(sentence, LONGEST_SENTENCE) for sentence in sentences if sentence is not None)
+
+
+def _tool_verdict(alert: Alert, cause: StepCause) -> str:
+    """Return what is known of tools that moved: more failures are their own, a lower yield may be of its questions."""
+    failing = {change.step for change in cause.changes if change.metric.endswith(".failed")}
+    same_traffic = alert.cause is not None and alert.cause.verdict == "within"
+    if same_traffic or all(step.step in failing for step in cause.moved if step.kind == "tool"):
+        return "the same tool answers worse"
+    return "the same tool answers worse, or its questions alone are harder"
+
+
+def _called(alert: Alert, cause: StepCause) -> str | None:
+    """Return which tools are called in another share of the runs, and whether the traffic is the reason."""
+    if not cause.called:
+        return None
+    shares = "; ".join(
+        f"{short_name(change.step)} {100 * change.before:.3g}% to {100 * change.since:.3g}%" for change in cause.called
+    )
+    verdict = None if alert.cause is None else alert.cause.verdict
+    why = {"mix": "because the traffic is another", "within": "for the same kind of traffic"}.get(
+        verdict or "", "and why is not known: other questions, or another choice of the agent"
+    )
+    same = "" if cause.moved or cause.possible else " Each tool works as before."
+    return f"Runs begin with other tools, {why} (shares of the runs: {shares}).{same}"
+
+
+def _kind(steps: Sequence[StepName]) -> str:
+    return "tool" if any(step.kind == "tool" for step in steps) else "step"
 
 
 def _steps(steps: Sequence[StepName]) -> str:
@@ -565,7 +596,7 @@ def _itself(steps: Sequence[StepName]) -> str:
 
 
 def _step_change(change: StepChange) -> str:
-    metric = StepMetric.read(change.metric)
+    metric = StepMetric.read(change.metric) or ToolMetric.read(change.metric)
     name = line(change.metric) if metric is None else f"{short_name(change.step)} {metric.quantity.replace('_', ' ')}"
     ends = f"change {change.lower:+.3f} to {change.upper:+.3f}"
     return f"{name} {number(change.before)} to {number(change.since)} ({ends})"

@@ -17,6 +17,9 @@ STEP_FAMILY: Final = "retrieval.step."
 TOOL_FAMILY: Final = "tool."
 """Beginning of the names of the metrics of calls: `tool.search.used`."""
 
+ALL_TOOLS: Final = f"{TOOL_FAMILY}*."
+"""Beginning of the metric of a rule that watches a number of every tool: `tool.*.failed`."""
+
 StepQuantity = Literal["relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus"]
 """What is measured of a step."""
 
@@ -30,7 +33,7 @@ ToolQuantity = Literal["calls", "used", "relevant", "wasted", "repeated", "faile
 TOOL_LATENCY_MAX_S: Final = 60.0
 """Seconds as which a longer call counts."""
 
-ComponentKind = Literal["retriever", "reranker", "generator"]
+ComponentKind = Literal["retriever", "reranker", "tool", "generator"]
 """Kind of a part of a pipeline that may fail by itself."""
 
 GENERATOR: Final = "generator"

@@ -17,7 +17,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ragtide_schemas import Alert, ChangeCause, SegmentShare, StepCause, StepChange, StepName
-from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, kind_of
+from ragtide_schemas.metric_definitions import AGENT_WASTED
+from ragtide_schemas.step_metrics import (
+    GENERATOR,
+    STEP_FAMILY,
+    TOOL_FAMILY,
+    ComponentKind,
+    StepMetric,
+    ToolMetric,
+    kind_of,
+)
 
 from ..statistics.causes.change_in_words import in_words
 from ..statistics.causes.explained_change import (
@@ -29,7 +38,7 @@ from ..statistics.causes.explained_change import (
 )
 from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
 from ..statistics.causes.mix_verdict import mix_verdict
-from ..statistics.causes.moved_step import Component, StepNumber, StepQuantity, moved_steps
+from ..statistics.causes.moved_step import Component, NumberChange, StepNumber, StepQuantity, moved_steps
 from ..statistics.intervals.intervals import Interval
 from ..statistics.means.segment_moments import SegmentMoments, stretches
 from .stored_form import LEFT_OUT
@@ -58,15 +67,18 @@ SMALLEST: Final = 0.02
 
 EXPLAINED_FAMILIES: Final = (
     "trace.", "ragchecker.", "criteria.", "answer.relevance", "answer.correctness", "answer.contradiction",
-    "answer.refused",
+    "answer.refused", "agent.", "tool.",
 )  # fmt: skip
-"""Beginnings of the metrics of quality: a step is searched for when one of them alerts."""
+"""Beginnings of the metrics of quality and of runs: a step is searched for when one of them alerts."""
 
 MOST_CHANGES: Final = 6
 """Changes of steps that a cause states."""
 
 ADHERENCE: Final = "trace.adherence"
 """Metric of the answer that is a number of the generator, too."""
+
+
+_OF_TOOLS: Final[tuple[StepQuantity, ...]] = ("yield", "failed", "relevant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +113,26 @@ class StepKey(NamedTuple):
         """
         if metric == ADHERENCE:
             return cls(GENERATOR, "generator", "adherence")
-        number, kind = StepMetric.read(metric), None if version is None else kind_of(version)
+        if metric == AGENT_WASTED.name:
+            return RUNS
+        kind = None if version is None else kind_of(version)
+        if kind == "tool":
+            tool = ToolMetric.read(metric)
+            quantity = next((known for known in _OF_TOOLS if tool is not None and known == tool.quantity), None)
+            return None if tool is None or quantity is None else cls(tool.tool, kind, quantity)
+        number = StepMetric.read(metric)
         return None if number is None or kind is None else cls(number.step, kind, number.quantity)
+
+    @property
+    def metric(self) -> str:
+        """Qualified name of the number; `tool.NAME.called` is no metric with scores."""
+        if self.quantity == "adherence":
+            return ADHERENCE
+        return f"{TOOL_FAMILY if self.kind == 'tool' else STEP_FAMILY}{self.step}.{self.quantity}"
+
+
+RUNS: Final = StepKey("", "tool", "called")
+"""Number of runs of an agent, with labels: of these each tool is called in the first round of a share."""
 
 
 class StepBefore(NamedTuple):
@@ -117,11 +147,32 @@ class StepBefore(NamedTuple):
     """Of everything up to the alarm."""
 
 
-def steps_before(
-    keys: Sequence[StepKey], reference: SegmentMoments, at_alarm: SegmentMoments
-) -> tuple[StepBefore, ...]:
-    """Return numbers of steps; the moments are in the order of the keys."""
-    return tuple(StepBefore(*key, _at(reference, place), _at(at_alarm, place)) for place, key in enumerate(keys))
+StepMoments = Mapping[StepKey, SegmentMoments]
+"""Moments of the numbers of steps, each of shape (1,)."""
+
+
+def step_moments(keys: Sequence[StepKey], moments: SegmentMoments) -> StepMoments:
+    """Return the moments of numbers of steps, and of the share of the runs that begin with each tool.
+
+    A tool has a yield in a run exactly if the first round calls it. Yield and wasted calls both need the labels of the
+    run, so that runs without labels do not change the share.
+
+    Args:
+        keys: of the numbers; with `RUNS` if there are runs.
+        moments: in the order of the keys.
+    """
+    by_key = {key: _at(moments, place) for place, key in enumerate(keys)}
+    runs = by_key.pop(RUNS, None)
+    if runs is not None:
+        for key in [key for key in by_key if key.kind == "tool" and key.quantity == "yield"]:
+            share = np.minimum(by_key[key].n / np.maximum(runs.n, 1), 1.0)
+            by_key[key._replace(quantity="called")] = SegmentMoments(runs.n, share, runs.n * share * (1 - share))
+    return by_key
+
+
+def steps_before(reference: StepMoments, at_alarm: StepMoments) -> tuple[StepBefore, ...]:
+    """Return numbers of steps before an alarm."""
+    return tuple(StepBefore(*key, moments, at_alarm[key]) for key, moments in reference.items())
 
 
 class MomentsNow(NamedTuple):
@@ -133,8 +184,8 @@ class MomentsNow(NamedTuple):
     effects: DesignEffects
     value_range: tuple[float, float]
     """Of the metric."""
-    steps: Mapping[StepKey, SegmentMoments] = MappingProxyType({})
-    """Numbers of retrieval steps."""
+    steps: StepMoments = MappingProxyType({})
+    """Numbers of steps and tools."""
 
 
 class ComparedSegment(NamedTuple):
@@ -325,17 +376,19 @@ def _step_cause(steps: Sequence[StepBefore], now: MomentsNow) -> StepCause | Non
         n_before=int(max(number.before.n[0] for number in numbers)),
         n_since=int(max(number.since.n[0] for number in numbers)),
         confidence=CONFIDENCE,
-        changes=tuple(
-            StepChange(
-                step=change.step,
-                metric=ADHERENCE if change.quantity == "adherence" else StepMetric(change.step, change.quantity).name,
-                before=change.before,
-                since=change.since,
-                lower=change.lower,
-                upper=change.upper,
-            )
-            for change in compared.evidence[:MOST_CHANGES]
-        ),
+        changes=tuple(map(_step_change, compared.evidence[:MOST_CHANGES])),
+        called=tuple(map(_step_change, compared.called[:MOST_CHANGES])) or None,
+    )
+
+
+def _step_change(change: NumberChange) -> StepChange:
+    return StepChange(
+        step=change.step,
+        metric=StepKey(change.step, change.kind, change.quantity).metric,
+        before=change.before,
+        since=change.since,
+        lower=change.lower,
+        upper=change.upper,
     )
 
 

@@ -26,6 +26,7 @@ from ..alerts.cause_search import (
     MomentsNow,
     SegmentBefore,
     StepKey,
+    step_moments,
     steps_before,
 )
 from ..alerts.evaluator import Raised, RuleEvaluator, TakenFirstAnswers
@@ -133,8 +134,10 @@ class AlertCauses:
             )
             start += len(values)
         if steps:
-            mine = np.arange(start, start + len(steps))
-            state.search.steps = steps_before(list(steps), _part(reference, mine), _part(at_alarm, mine))
+            mine, keys = np.arange(start, start + len(steps)), list(steps)
+            state.search.steps = steps_before(
+                step_moments(keys, _part(reference, mine)), step_moments(keys, _part(at_alarm, mine))
+            )
         self._searching[state] = row
         return alert
 
@@ -167,7 +170,8 @@ class AlertCauses:
         segments = {
             name: {value: self._read([place]) for value, place in values.items()} for name, values in names.items()
         }
-        steps = {key: self._read([place]) for key, place in self._steps(due.row).items()}
+        places = self._steps(due.row)
+        steps = step_moments(list(places), self._read(list(places.values()))) if places else {}
         effects = DesignEffects()
         if self._clusters is not None:
             moments = replace(self._moments.read([due.row]), clusters=self._clusters.sums.read([due.row]))
@@ -204,7 +208,7 @@ class AlertCauses:
         steps = self._steps_of.get(key._replace(metric="", measure=None), {})
         counted = {step: place for step, place in sorted(steps.items()) if self._moments.n(place)}
         # Adherence alone says nothing of steps: the interactions have none.
-        return counted if any(step.quantity != "adherence" for step in counted) else {}
+        return counted if any(key.quantity not in ("adherence", "called") for key in counted) else {}
 
     def _index(self) -> None:
         keys = self._rows.keys

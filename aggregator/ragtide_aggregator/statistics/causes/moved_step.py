@@ -13,6 +13,14 @@ is **open**:
   (`SHARP`).
 - **A retriever**, without a reranker, moved if the relevance of its documents certainly fell while that of another
   retriever is as before: harder questions lower all. It is as before if its relevance is.
+- **A tool** of an agent, called in the first round of some runs: what it brings there depends on the question and the
+  agent alone, because a tool that breaks changes what the agent asks later. It moved if the relevant share of what it
+  brings (its `yield`) certainly fell, while as many runs begin with it as before (`called`) and the yield of another
+  such tool is as before: harder questions lower all, and other questions come with another share. Or if more of its
+  calls fail (`failed`): questions do not make a tool time out. It is as before if its yield is, and it fails no more.
+- **A tool that is only called later** moved if more of its calls fail, or fewer find something relevant (`relevant`)
+  while all tools of the first round are as before. It is as before if both are. One that certainly few runs call
+  explains nothing, and is left out.
 - **The generator** moved if its `focus` certainly moved, or if adherence certainly fell while all steps of retrieval
   are as before: worse documents may lower adherence, too. It is as before if both are.
 
@@ -30,7 +38,7 @@ Source: boundaries as in `joint_boundary.py`; names by simulation, of one fault 
 other: benchmarks/measured/moved_steps.md (`make movedsteps`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -41,11 +49,15 @@ from ..means.segment_moments import SegmentMoments
 from ..tables import scipy_functions
 from .mix_shift import DesignEffects
 
-ComponentKind = Literal["retriever", "reranker", "generator"]
+ComponentKind = Literal["retriever", "reranker", "tool", "generator"]
 """As that of the schema, on which statistics do not depend."""
 
-StepQuantity = Literal["relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus", "adherence"]
-"""As the last part of the names of the metrics of a step; `adherence` is that of the answer."""
+StepQuantity = Literal[
+    "relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus", "adherence", "failed", "relevant",
+    "called",
+]  # fmt: skip
+"""As the last part of the names of the metrics of a step or a tool; `adherence` is that of the answer, and `called` the
+share of the runs that begin with a call of the tool."""
 
 SAME: Final = 0.25
 """Largest change of a number that counts as none, in standard deviations of an interaction's number before."""
@@ -59,6 +71,7 @@ _OF_OWN: Final = frozenset[str](["order", "ranking", "focus"])
 _USED: Final[dict[ComponentKind, frozenset[str]]] = {
     "retriever": frozenset(["agreement", "used_recall", "order", "yield"]),
     "reranker": frozenset(["ranking"]),
+    "tool": frozenset(["yield", "failed", "relevant", "called"]),
     "generator": frozenset(["focus", "adherence"]),
 }
 """Numbers that say something where there is a reranker."""
@@ -72,6 +85,9 @@ that hardly agree with the reranker on which documents are relevant do not."""
 
 LEAST_MARGIN: Final = 0.02
 """Change that counts as none of a number that hardly varied before."""
+
+RARE: Final = 0.02
+"""Share of the runs: a tool that is certainly called in fewer cannot explain a change."""
 
 LEAST_N: Final = 50
 """Values of a number before and since, without which it is not compared."""
@@ -117,9 +133,14 @@ class NumberChange(Interval[float, float]):
         return self.upper < -self.margin
 
     @property
+    def rose_far(self) -> bool:
+        """Whether it certainly rose by more than the margin."""
+        return self.lower > self.margin
+
+    @property
     def moved_far(self) -> bool:
         """Whether it certainly fell or rose by more than the margin."""
-        return self.upper < -self.margin or self.lower > self.margin
+        return self.fell_far or self.rose_far
 
     @property
     def is_same(self) -> bool:
@@ -152,6 +173,8 @@ class MovedSteps(NamedTuple):
     """Of all numbers that were compared."""
     evidence: tuple[NumberChange, ...]
     """Changes that name the steps, the first of each step first; without one, those that certainly moved."""
+    called: tuple[NumberChange, ...] = ()
+    """Tools with which certainly more or fewer runs begin than before, beyond the margin; the largest change first."""
 
 
 _Numbers = dict[StepQuantity, NumberChange]
@@ -183,23 +206,34 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
         for number in numbers
         if number.quantity in used[number.kind] and min(number.before.n[0], number.since.n[0]) >= LEAST_N
     ]
-    changes = _changes(known, (1 - confidence) / max(len(known) * looks, 1), effects)
-    steps: dict[Component, _Numbers] = {Component(number.step, number.kind): {} for number in numbers}
+    alpha = (1 - confidence) / max(len(known) * looks, 1)
+    changes = _changes(known, alpha, effects)
+    rare = _rare_tools(numbers, alpha)
+    steps: dict[Component, _Numbers] = {
+        step: {} for number in numbers if (step := Component(number.step, number.kind)) not in rare
+    }
     for change in changes:
-        steps[Component(change.step, change.kind)][change.quantity] = change
-    retrievers, rerankers, generators = (
+        if (step := Component(change.step, change.kind)) in steps:
+            steps[step][change.quantity] = change
+    retrievers, rerankers, tools, generators = (
         {step: findings for step, findings in steps.items() if step.kind == kind}
-        for kind in ("retriever", "reranker", "generator")
+        for kind in ("retriever", "reranker", "tool", "generator")
     )
     findings = _retrieval(retrievers, rerankers)
+    findings |= _tools(tools, {number.step for number in numbers if number.quantity in ("yield", "relevant")})
     findings |= {step: _generator(own, list(findings.values())) for step, own in generators.items()}
     moved = tuple(step for step, known in findings.items() if known.evidence)
     unmoved = tuple(step for step, known in findings.items() if known.is_same and not known.evidence)
     rest = tuple(step for step in findings if step not in (*moved, *unmoved))
     first = [findings[step].evidence[0] for step in moved]
     others = [change for step in moved for change in findings[step].evidence[1:]]
-    evidence = dict.fromkeys([*first, *others] if moved else [change for change in changes if change.moved])
-    return MovedSteps(moved, rest, unmoved, changes, tuple(evidence))
+    certain = [change for change in changes if change.moved and change.quantity != "called"]
+    called = sorted(
+        (change for change in changes if change.quantity == "called" and change.moved_far),
+        key=lambda change: -abs(change.estimate),
+    )
+    evidence = tuple(dict.fromkeys([*first, *others] if moved else certain))
+    return MovedSteps(moved, rest, unmoved, changes, evidence, tuple(called))
 
 
 def _retrieval(
@@ -248,6 +282,39 @@ def _without_reranker(retrievers: dict[Component, _Numbers]) -> dict[Component, 
         else _StepFinding((change,) if change.fell_far and same else (), change.is_same)
         for step, change in relevance.items()
     }
+
+
+def _tools(tools: dict[Component, _Numbers], searching: Collection[str]) -> dict[Component, _StepFinding]:
+    first = {tool: own["yield"] for tool, own in tools.items() if "yield" in own}
+    failing = {tool: (own["failed"],) for tool, own in tools.items() if "failed" in own and own["failed"].rose_far}
+    same = {tool for tool, brought in first.items() if brought.is_same and tool not in failing}
+    findings: dict[Component, _StepFinding] = {}
+    for tool, own in tools.items():
+        evidence: _Evidence = failing.get(tool, ())
+        is_same = tool in same
+        if tool in first:
+            if first[tool].fell_far and "called" in own and own["called"].is_same and same - {tool}:
+                evidence = (first[tool], *evidence)
+        elif tool.step in searching:
+            relevant = own.get("relevant")
+            begins_same = 0 < len(same) == len(first)
+            if relevant is not None and relevant.fell_far and begins_same:
+                evidence = (relevant, *evidence)
+            is_same = relevant is not None and relevant.is_same and begins_same and "failed" in own
+        else:
+            is_same = "failed" in own and own["failed"].is_same
+        findings[tool] = _StepFinding(evidence, is_same)
+    return findings
+
+
+def _rare_tools(numbers: Sequence[StepNumber], alpha: float) -> set[Component]:
+    """Return the tools that certainly few of the runs since call: as Poisson counts, with an upper end."""
+    z = float(scipy_functions.ndtri(1 - alpha / 2))
+    runs = max((float(number.since.n[0]) for number in numbers if number.quantity == "called"), default=0.0)
+    counts = {
+        Component(number.step, number.kind): number.since.n[0] for number in numbers if number.quantity == "failed"
+    }
+    return {tool for tool, n in counts.items() if n + z * np.sqrt(n) + z**2 < RARE * runs}
 
 
 def _generator(own: _Numbers, before: Sequence[_StepFinding]) -> _StepFinding:

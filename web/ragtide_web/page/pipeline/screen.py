@@ -155,7 +155,7 @@ def panels(
         thresholds = (
             rule
             for rule in rules
-            if rule.metric == headline.metric and rule.kind == "threshold" and rule.quantile is None
+            if rule.watches_metric(headline.metric) and rule.kind == "threshold" and rule.quantile is None
         )
         panel = MetricPanel(
             headline=headline,
