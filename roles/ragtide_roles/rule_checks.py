@@ -23,6 +23,7 @@ from ragtide_schemas.metric_definitions import (
     SENTINELS,
 )
 from ragtide_schemas.slopes import misses_claims, shipped_slopes
+from ragtide_schemas.step_metrics import ToolMetric
 from ragtide_schemas.suggestions import closest
 
 
@@ -129,11 +130,12 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
             if not rule.covariate.startswith(SEGMENT_COVARIATE) and rule.covariate not in COMPUTED_COVARIATES:
                 findings.append(RuleFinding(rule.name, "warning", _not_computed(rule.covariate)))
             continue
-        if rule.metric not in known:
+        if rule.metric not in known and ToolMetric.read(rule.metric) is None:
             findings.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
             continue
         there = scored_metrics(settings, rule.pipeline)
-        if there is None or rule.metric in there:
+        # A run has numbers of the tools that it calls, whoever scores it.
+        if there is None or rule.metric in there or ToolMetric.read(rule.metric) is not None:
             if (caution := _labeler_caution(rule, settings)) is not None:
                 findings.append(RuleFinding(rule.name, "warning", caution))
             continue

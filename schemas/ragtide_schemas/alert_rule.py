@@ -1,5 +1,6 @@
 """Alert rules."""
 
+from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -8,8 +9,9 @@ from .alert_kinds import EARLIER, KINDS, SEASONAL, Movement, RuleKindName, compl
 from .base import Name, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
-from .metric_names import MetricName
+from .metric_names import MetricPattern
 from .metrics import Direction, MetricDefinition
+from .step_metrics import ALL_TOOLS, TOOL_FAMILY, TOOL_QUANTITIES, ToolMetric, tool_declaration
 from .suggestions import closest, unknown
 
 RuleDirection = Literal["fall", "rise", "both"]
@@ -61,9 +63,10 @@ class AlertRule(WireModel):
         RuleKindName, Field(description=f"What it fires on. {'. '.join(f'`{name}`: {KINDS[name]}' for name in KINDS)}.")
     ]
     """Comparison that the rule makes."""
-    metric: MetricName = ""
-    """Qualified metric name; for `rmse` and `agreement` the metric that has gold scores. A rule with `covariate` leaves
-    it out: its alerts have a name made from the covariate, such as `covariate.question_length`."""
+    metric: MetricPattern = ""
+    """Qualified metric name, or `tool.*.failed` for this number of every tool of an agent, each by itself; for
+    `rmse` and `agreement` the metric that has gold scores. A rule with `covariate` leaves it out: its alerts have a
+    name made from the covariate, such as `covariate.question_length`."""
     covariate: Name | None = None
     """For `distribution`: a covariate, such as `question_length`, or `segment:NAME`, such as `segment:topic`, whose
     distribution is compared with that of its first `learn_n` values."""
@@ -155,14 +158,27 @@ class AlertRule(WireModel):
             )
         kind_of_rule(self).check(self)
         self._check_reference()
-        definition = METRICS.get(self.metric)
+        definition = _own_definition(self.metric)
         if definition is not None:
+            self._check_tools()
             self.check_definition(definition)
+        elif self.metric.startswith(TOOL_FAMILY):
+            quantity = self.metric.rpartition(".")[2]
+            raise ValueError(f"{self.metric}: {unknown('number of a tool', quantity, TOOL_QUANTITIES)}")
         elif family in CLOSED_FAMILIES:
             raise ValueError(
                 unknown("metric", self.metric, (name for name in METRICS if name.startswith(f"{family}.")))
             )
         return self
+
+    def _check_tools(self) -> None:
+        if not self.metric.startswith(ALL_TOOLS):
+            return
+        if self.kind not in ("drift", "threshold"):
+            raise ValueError(f"metric {self.metric} is of all tools, and kind is {self.kind}: use drift or threshold")
+        other = next((name for name in ("adjust", "quantile", "segment") if getattr(self, name) is not None), None)
+        if other is not None:
+            raise ValueError(f"metric {self.metric} is of all tools, without {other}: leave it out, or name one tool")
 
     def _check_reference(self) -> None:
         if self.season is not None and self.baseline != SEASONAL:
@@ -195,6 +211,23 @@ class AlertRule(WireModel):
     def reference(self) -> float | None:
         """The number that the rule gives to compare a statistic with: target or baseline; None if it is learned."""
         return self.given_baseline if self.target is None else self.target
+
+    def watches_metric(self, metric: str) -> bool:
+        """Return whether the rule watches a metric.
+
+        Args:
+            metric: its qualified name.
+        """
+        if not self.metric.startswith(ALL_TOOLS):
+            return self.metric == metric
+        tool = ToolMetric.read(metric)
+        return tool is not None and self.metric == f"{ALL_TOOLS}{tool.quantity}"
+
+    def watched_in(self, metrics: Collection[str]) -> Collection[str]:
+        """Return the metrics, of some, that the rule watches."""
+        if self.metric.startswith(ALL_TOOLS):
+            return [metric for metric in metrics if self.watches_metric(metric)]
+        return (self.metric,) if self.metric in metrics else ()
 
     def watches_labeler(self, labeler: str) -> bool:
         """Return whether the rule watches the scores of a labeler.
@@ -250,12 +283,17 @@ class AlertRule(WireModel):
     @property
     def movements(self) -> tuple[Movement, ...]:
         """Directions of a bad change, if the metric is ragtide's own or the rule has a direction."""
-        definition = METRICS.get(self.metric)
+        definition = _own_definition(self.metric)
         return self.movements_of(None if definition is None else definition.direction)
 
     def movements_of(self, better: Direction | None) -> tuple[Movement, ...]:
         """Return the directions of a bad change of a metric that gets better in a direction (None if unknown)."""
         return kind_of_rule(self).movements(self, better)
+
+
+def _own_definition(metric: str) -> MetricDefinition | None:
+    tool = ToolMetric.read(metric)
+    return METRICS.get(metric) if tool is None else tool_declaration(tool).definition(metric.replace("*", "name"))
 
 
 _ESTIMATED = ("consistency_score", "labeling")

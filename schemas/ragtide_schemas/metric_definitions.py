@@ -526,10 +526,11 @@ def _agent(
     direction: Direction = Direction.LOWER,
     kind: Kind = Kind.DISTRIBUTIVE,
     from_labels: bool = False,
+    default_rule: DefaultRule | None = None,
 ) -> MetricDefinition:
     return MetricDefinition(
         f"agent.{quantity}", *ends, direction, kind, meaning, "ragtide", definition, needs,
-        does_not_tell=does_not_tell, related=related, from_labels=from_labels,
+        does_not_tell=does_not_tell, related=related, from_labels=from_labels, default_rule=default_rule,
     )  # fmt: skip
 
 
@@ -549,6 +550,7 @@ AGENT_ROUNDS: Final = _agent(
     needs=("calls", "their rounds"),
     ends=(0.0, float(ROUNDS_MAX)),
     does_not_tell="Whether a later round was needed: read agent.sufficient_at.",
+    default_rule=DefaultRule("agent-rounds", min_effect=0.5, severity="info", baseline=None),
     related=("agent.calls", "agent.sufficient_at", "answer.latency_s"),
 )
 
@@ -558,6 +560,7 @@ AGENT_WASTED: Final = _agent(
     "Number of calls of a run that failed, or brought nothing relevant and nothing used.",
     needs=("calls", "relevance and use of document sentences"),
     does_not_tell="Which tool it was: read tool.NAME.wasted.",
+    default_rule=DefaultRule("agent-wasted", "!local", min_effect=0.5, severity="info", baseline=None),
     related=("agent.calls", "trace.context_relevance", "trace.context_utilization"),
     from_labels=True,
 )
@@ -580,6 +583,7 @@ AGENT_GAVE_UP: Final = _agent(
     ends=(0.0, 1.0),
     kind=Kind.ALGEBRAIC,
     does_not_tell="Whether giving up was right: the evidence may not have been there.",
+    default_rule=DefaultRule("agent-gave-up", severity="info"),
     related=("response.empty", "agent.rounds", "retrieval.empty"),
 )
 

@@ -10,3 +10,8 @@ QUALIFIED: Final = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
 
 MetricName = Annotated[str, StringConstraints(max_length=200, pattern=QUALIFIED.pattern)]
 """A metric qualified by its family, such as `trace.adherence`."""
+
+MetricPattern = Annotated[
+    str, StringConstraints(max_length=200, pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$|^tool\.\*\.[a-z_]+$")
+]
+"""A metric of a rule: of one name, or `tool.*.NUMBER` of every tool."""

@@ -63,13 +63,18 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class DefaultRule:
-    """The drift rule on a metric that is in force by default: each value is compared with all before it."""
+    """The drift rule on a metric that is in force by default."""
 
     name: str
     labeler: str | None = None
     """Labelers whose scores it watches, as a rule states them (`!local`); None for all."""
     min_effect: float = 0.02
     """Largest change of the mean that does not matter, such as that of the hours of a day."""
+    severity: Literal["ticket", "info"] = "ticket"
+    """Urgency of its alerts."""
+    baseline: Literal["earlier"] | None = "earlier"
+    """As a rule states it. By default each value is compared with all before it, by ranks; these need a change of 2% of
+    the range, so counts of calls are compared with the mean of the first values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 No I/O.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from .declared import MetricDeclaration
 from .limits import STEPS_MAX
-from .metrics import Direction, Kind
+from .metrics import DefaultRule, Direction, Kind
 from .retrieval_steps import STEP_NAMES_MAX
 
 STEP_FAMILY: Final = "retrieval.step."
@@ -45,7 +46,7 @@ STEP_METRICS_MAX: Final = 5 * STEP_NAMES_MAX + 1
 VERSION: Final = "1"
 """Version of the formulas."""
 
-_KINDS: Final[tuple[ComponentKind, ...]] = ("retriever", "reranker", "generator")
+_KINDS: Final[tuple[ComponentKind, ...]] = ("retriever", "reranker", "tool", "generator")
 _MEANINGS: Final = {
     "relevance": "Share of relevant sentences among those of the documents of {name} that the generator got.",
     "used_recall": "Share of the sentences that the answer used which stand in documents of {name}.",
@@ -72,6 +73,13 @@ _TOOL_MEANINGS: Final[dict[ToolQuantity, tuple[Direction, str]]] = {
     "yield": (Direction.HIGHER, "Share of relevant sentences in the results of {name} in the first round."),
 }
 TOOL_QUANTITIES: Final[tuple[ToolQuantity, ...]] = tuple(_TOOL_MEANINGS)
+
+TOOL_RULES: Final[Mapping[ToolQuantity, DefaultRule]] = {
+    "failed": DefaultRule("tools-failed", severity="info"),
+    "empty": DefaultRule("tools-empty", severity="info"),
+    "used": DefaultRule("tools-used", "!local", min_effect=0.05, severity="info"),
+}
+"""The rules in force by default on numbers of every tool."""
 
 _TOOL_UPPERS: Final[dict[ToolQuantity, float]] = {"calls": float(STEPS_MAX), "latency_s": TOOL_LATENCY_MAX_S}
 

@@ -108,13 +108,16 @@ def test_rules_may_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_rules_the_usual_ones_watch_for_drift() -> None:
     rules = load_settings().alerts
-    assert {(rule.kind, rule.baseline) for rule in rules} == {("drift", "earlier")}
+    of_counts = {"agent-rounds", "agent-wasted"}
+    assert {(rule.kind, rule.baseline) for rule in rules if rule.name not in of_counts} == {("drift", "earlier")}
     assert {rule.name for rule in rules if rule.movements == ("rise",)} == {
-        "empty-retrieval-rise",
-        "empty-response-rise",
-    }
+        "empty-retrieval-rise", "empty-response-rise", *of_counts, "agent-gave-up", "tools-failed", "tools-empty",
+    }  # fmt: skip
+    assert {rule.severity for rule in rules if rule.name.startswith(("agent", "tools"))} == {"info"}
     # A number of local that does not move when answers stop being supported is watched by no default rule.
-    assert {rule.name for rule in rules if not rule.watches_labeler("local")} == {"relevance-drift", "adherence-drift"}
+    assert {rule.name for rule in rules if not rule.watches_labeler("local")} == {
+        "relevance-drift", "adherence-drift", "agent-wasted", "tools-used",
+    }  # fmt: skip
     assert all(rule.watches_labeler("judge") for rule in rules)
 
 
@@ -125,7 +128,13 @@ DEFAULTS = [
     "match-drift",
     "empty-retrieval-rise",
     "empty-response-rise",
+    "agent-rounds",
+    "agent-wasted",
+    "agent-gave-up",
     "thumbs-drift",
+    "tools-failed",
+    "tools-empty",
+    "tools-used",
 ]
 
 
@@ -134,7 +143,7 @@ DEFAULTS = [
     [
         ("", DEFAULTS),
         (RULE, [*DEFAULTS, "floor"]),
-        (RULE.replace("floor", "thumbs-drift"), [*DEFAULTS[:-1], "thumbs-drift"]),
+        (RULE.replace("floor", "tools-used"), [*DEFAULTS[:-1], "tools-used"]),
         ("alert_defaults = false\n" + RULE, ["floor"]),
         ("alert_defaults = false\n", []),
         ("alerts = []\n", DEFAULTS),

@@ -109,7 +109,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "rule": rule.name,
         "kind": rule.kind,
         **key.names,
-        "metric": rule.metric,
+        "metric": _metric(decision),
         "baseline": decision.reference,
         "baseline_source": decision.source,
         "normal": decision.normal,
@@ -235,6 +235,11 @@ def _version_parts(key: EstimateKey) -> dict[str, str]:
     }
 
 
+def _metric(decision: Decision) -> str:
+    rule, key = decision.rule, decision.key
+    return key.metric if rule.watches_metric(key.metric) else rule.metric
+
+
 def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
     detail, rule = decision.facts.detail, decision.rule
     notes = [*detail.notes(rule, decision.key)]
@@ -248,8 +253,9 @@ def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
         )
     if not detail.explains_metric:
         return tuple(notes)
-    declaration = event.declaration(rule.metric)
-    definition = definition_of(rule.metric, None if declaration is None else {rule.metric: declaration})
+    metric = _metric(decision)
+    declaration = event.declaration(metric)
+    definition = definition_of(metric, None if declaration is None else {metric: declaration})
     if definition is not None and definition.meaning:
         notes.append(f"Meaning: {definition.meaning}")
     return tuple(notes)

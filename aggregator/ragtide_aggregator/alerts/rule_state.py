@@ -74,10 +74,12 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
     if key.metric in UNBOUNDED:
         return False
     if rule.quantile is not None:
-        compared = rule_share(rule, key.better)
+        compares = key.metric == rule_share(rule, key.better)
+    elif rule.compares_errors:
+        compares = key.metric == SQUARED_ERROR + rule.metric
     else:
-        compared = SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
-    matched = compared == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
+        compares = rule.watches_metric(key.metric)
+    matched = compares and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
     return matched and rule.watches_labeler(key.labeler)
 
 

@@ -612,7 +612,7 @@ def _watched_key(mean: MetricMean, around: Circumstances) -> EstimateKey:
 def watches(rule: AlertRule, key: EstimateKey) -> bool:
     """Return whether an alert rule watches the level of a metric, by the labeler and in the scope of a key."""
     name = None if key.segment is None else key.segment.partition("=")[0]
-    in_scope = rule.metric == key.metric and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
+    in_scope = rule.watches_metric(key.metric) and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
     return in_scope and rule.watches_labeler(key.labeler)
 
 

@@ -269,7 +269,11 @@ class SpecimenLists:
         for rule in self._rules:
             if not fnmatchcase(event.pipeline, rule.pipeline):
                 continue
-            beyond = any(rule.metric in scores and _is_beyond(rule, event, scores[rule.metric]) for scores in tables)
+            beyond = any(
+                _is_beyond(rule, event, metric, scores[metric])
+                for scores in tables
+                for metric in rule.watched_in(scores)
+            )
             allowance = _limit(self._beyond, (event.pipeline, rule.name), BEYOND_BURST) if beyond else None
             if allowance is not None and allowance.proposes(now, BEYOND_EVERY_S):
                 yield ListPlace(beyond_list(rule.name), BEYOND_MAX)
@@ -288,7 +292,7 @@ def _limit(limits: OrderedDict[tuple[str, ...], ProposalLimit], key: tuple[str, 
     return limit
 
 
-def _is_beyond(rule: AlertRule, event: MetricEvent, value: float) -> bool:
+def _is_beyond(rule: AlertRule, event: MetricEvent, metric: str, value: float) -> bool:
     if rule.segment is not None and rule.segment not in event.segments:
         return False
     reference = rule.target if rule.target is not None else rule.given_baseline
@@ -296,7 +300,7 @@ def _is_beyond(rule: AlertRule, event: MetricEvent, value: float) -> bool:
         reference = rule.baselines.get(event.segments.get(rule.adjust, ""))
     if reference is None:
         return False
-    definition = definition_of(rule.metric, event.declared)
+    definition = definition_of(metric, event.declared)
     movements: Sequence[Movement] = rule.movements_of(None if definition is None else definition.direction)
     lines = {movement: alarm_line(reference, movement, rule.min_effect) for movement in movements}
     return any(value < line if movement == "fall" else value > line for movement, line in lines.items())

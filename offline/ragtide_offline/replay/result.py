@@ -96,7 +96,7 @@ def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iter
         if rule.covariate is not None:
             if rule.metric not in metrics:
                 yield f"Rule {rule.name} could not fire: no interaction has the covariate {rule.covariate}."
-        elif rule.metric not in metrics:
+        elif not rule.watched_in(metrics):
             yield f"Rule {rule.name} could not fire: no interaction has a value of {rule.metric}."
         elif (rule.compares_errors or rule.compares_verdicts) and f"rmse.{rule.metric}" not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a gold score of {rule.metric}."

@@ -8,18 +8,24 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from ragtide_schemas import METRICS, AlertRule
 from ragtide_schemas.alert_rule import Duration, Severity, duration_ms
 from ragtide_schemas.base import Name
+from ragtide_schemas.step_metrics import ALL_TOOLS, TOOL_RULES
+
+_BY_METRIC = {metric.name: metric.default_rule for metric in METRICS.values() if metric.default_rule is not None}
 
 DEFAULT_RULES = tuple(
     AlertRule(
-        name=metric.default_rule.name,
+        name=rule.name,
         kind="drift",
-        metric=metric.name,
-        baseline="earlier",
-        labeler=metric.default_rule.labeler,
-        min_effect=metric.default_rule.min_effect,
+        metric=metric,
+        baseline=rule.baseline,
+        labeler=rule.labeler,
+        min_effect=rule.min_effect,
+        severity=rule.severity,
     )
-    for metric in METRICS.values()
-    if metric.default_rule is not None
+    for metric, rule in (
+        *_BY_METRIC.items(),
+        *((f"{ALL_TOOLS}{quantity}", rule) for quantity, rule in TOOL_RULES.items()),
+    )
 )
 """The default rules: each metric that has one says so. A number of `local` that does not move when answers stop being
 supported has none: a rule on it would be quiet while they get worse."""
