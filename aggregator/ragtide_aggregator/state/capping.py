@@ -7,7 +7,8 @@ are in the checkpoint, so a restart or a replay decides alike.
 A segment value gets keys of its own while its pipeline and its partition have used less than `VALUES_SHARE` of their
 caps. The rest of the caps is for whole pipelines, runs, and `other`, so that values of one pipeline never keep another
 pipeline out. Beyond that, a new value counts as the value `other` of its segment. A new run counts as the run `other`
-of its pipeline. A new pipeline counts as the partition's pipeline for further pipelines, without segments.
+of its pipeline. A new pipeline counts as the partition's pipeline for further pipelines, without segments. Models
+invent names of tools: a pipeline has keys of its first `TOOLS_KEPT` tools, and further ones count as the tool `other`.
 
 The interactions in `other` are counted by pipeline, and one alert fires for each such pipeline.
 """
@@ -22,10 +23,14 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, MetricEvent, from_milliseconds
 from ragtide_schemas.limits import SEGMENTS_MAX
+from ragtide_schemas.step_metrics import ToolMetric
 
-from ..events.keys import EstimateKey
+from ..events.keys import EstimateKey, scored_metric
 from .options import OTHER, KeyCaps
 from .rows import StatePart
+
+TOOLS_KEPT: Final = 64
+"""Tools of a pipeline with keys of their own."""
 
 VALUES_SHARE: Final = 0.8
 """Share of both caps that segment values may use."""
@@ -37,7 +42,7 @@ class Admitted:
 
     event: MetricEvent
     capped: tuple[tuple[str, str], ...] = ()
-    """For each shared key its kind (`segment`, `dropped`, `run` or `pipeline`), and the name of the segment."""
+    """For each shared key its kind (`segment`, `dropped`, `tool`, `run` or `pipeline`), and the name of the segment."""
 
 
 class Admission:
@@ -48,6 +53,7 @@ class Admission:
         self._scopes: set[tuple[str, str | None, str | None]] = set()
         self._n_of: dict[str, int] = {}
         self._others: dict[str, int] = {}
+        self._tools: dict[str, set[str]] = {}
         self.n = 0
         """Number of keys."""
 
@@ -55,6 +61,8 @@ class Admission:
         """Count a new key."""
         scope = key[:3]
         self.n += 1
+        if (tool := ToolMetric.read(scored_metric(key.metric))) is not None:
+            self._tools.setdefault(key.pipeline, set()).add(tool.tool)
         self._n_of[key.pipeline] = self._n_of.get(key.pipeline, 0) + 1
         if scope not in self._scopes:
             self._scopes.add(scope)
@@ -89,11 +97,30 @@ class Admission:
             if run is not None and self._over(pipeline):
                 admitted = self._values(event.model_copy(update={"run": OTHER}), segments=segments)
                 return Admitted(admitted.event, (("run", ""), *admitted.capped))
-        return self._values(event, segments=segments)
+        admitted = self._values(event, segments=segments)
+        beyond = self._tools_beyond(event)
+        return Admitted(admitted.event, (*beyond, *admitted.capped)) if beyond else admitted
 
     def pipeline_of(self, event: MetricEvent) -> str:
         """Return the pipeline as which an admitted event counts."""
         return event.pipeline if self._caps is None or event.pipeline in self._n_of else self._caps.further
+
+    def metric_of(self, pipeline: str, metric: str) -> str:
+        """Return the metric as which a metric of an event counts: of a tool beyond the cap that of the tool `other`."""
+        tool = ToolMetric.read(metric)
+        if tool is None or not self._is_beyond(pipeline, tool.tool):
+            return metric
+        return tool._replace(tool=OTHER).name
+
+    def _is_beyond(self, pipeline: str, tool: str) -> bool:
+        known = self._tools.get(pipeline, ())
+        return self._caps is not None and len(known) >= TOOLS_KEPT and tool not in known
+
+    def _tools_beyond(self, event: MetricEvent) -> tuple[tuple[str, str], ...]:
+        if not event.declared or len(self._tools.get(event.pipeline, ())) < TOOLS_KEPT:
+            return ()
+        tools = {tool.tool for name in event.declared if (tool := ToolMetric.read(name)) is not None}
+        return (("tool", ""),) if any(self._is_beyond(event.pipeline, tool) for tool in tools) else ()
 
     def _over(self, pipeline: str) -> bool:
         caps = self._caps
@@ -146,11 +173,13 @@ class CappedRecord:
     pipelines: int = 0
     dropped: int = 0
     """Segment values that are not counted, because the pipeline has no room even for `other`."""
+    tools: int = 0
+    """Calls of tools without keys of their own, counted once an interaction."""
 
     @property
     def total(self) -> int:
         """Number of scopes that counted in `other`, or nowhere."""
-        return self.values.total() + self.runs + self.pipelines + self.dropped
+        return self.values.total() + self.runs + self.pipelines + self.dropped + self.tools
 
     def add(self, kind: str, name: str, n: int) -> None:
         """Count `n` interactions of a kind (see `Admitted.capped`)."""
@@ -160,13 +189,16 @@ class CappedRecord:
             self.runs += n
         elif kind == "pipeline":
             self.pipelines += n
+        elif kind == "tool":
+            self.tools += n
         else:
             self.dropped += n
 
     def encode(self) -> bytes:
         """Return the record as stored."""
         values = dict(sorted(self.values.items()))
-        return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped]).encode()
+        tools = [self.tools] if self.tools else []
+        return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped, *tools]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "CappedRecord":
@@ -235,6 +267,11 @@ class CappedRecords(StatePart):
                 f"count together as pipeline {pipeline}, without segments. Raise partition_keys_cap, or use more "
                 "partitions."
             )
+        if kind == "tool":
+            return (
+                f"Pipeline {pipeline} has called {TOOLS_KEPT} tools of different names: further ones count together as "
+                f"tool {OTHER}. Give tools few names: one that a model invents is no tool."
+            )
         cap = (
             f"The partition has reached its cap on keys of segments (partition_keys_cap, {caps.partition:,})"
             if self._admission.full()
@@ -274,7 +311,7 @@ class CappedRecords(StatePart):
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         # All keys and alerts are loaded before, so the alert resolves if there is room now.
         record = self._records[name] = CappedRecord.decode(data)
-        if self._caps is not None and self._admission.room(name):
+        if self._caps is not None and self._admission.room(name) and not record.tools:
             self._book.end(
                 alert_name(name),
                 record.since_ms,

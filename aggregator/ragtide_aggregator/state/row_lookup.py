@@ -217,7 +217,19 @@ class RowLookup(StatePart):
     def declare(self, event: MetricEvent) -> None:
         """Add the declarations of an event whose rows exist."""
         pipeline = self._admission.pipeline_of(event)
-        self.declarations.add(event if pipeline == event.pipeline else event.model_copy(update={"pipeline": pipeline}))
+        kept = {
+            name: declaration
+            for name, declaration in (event.declared or {}).items()
+            if self._admission.metric_of(pipeline, name) == name
+        }
+        if pipeline != event.pipeline or len(kept) < len(event.declared or ()):
+            event = event.model_copy(update={"pipeline": pipeline, "declared": kept})
+        self.declarations.add(event)
+
+    def _key(self, event: MetricEvent, segment: str | None, metric: str, reason: str | None = None) -> EstimateKey:
+        key = estimate_key(event, segment, metric)
+        counted = self._admission.metric_of(event.pipeline, metric)
+        return key._replace(metric=counted if reason is None else absent_name(counted, reason))
 
     def mapping(self, part: EventPart) -> RowMapping:
         """Return the rows that a part of an event adds to; new keys get rows."""
@@ -235,9 +247,9 @@ class RowLookup(StatePart):
         mapping = self._mappings.get(seen)
         if mapping is None:
             row = self.rows.row
-            rows = [row(estimate_key(event, segment, name)) for segment in scopes for name in extracted.names]
-            missing = [row(estimate_key(event, segment, name)) for segment in scopes for name, _ in absent]
-            missing += [row(estimate_key(event, None, absent_name(*absence))) for absence in absent]
+            rows = [row(self._key(event, segment, name)) for segment in scopes for name in extracted.names]
+            missing = [row(self._key(event, segment, name)) for segment in scopes for name, _ in absent]
+            missing += [row(self._key(event, None, *absence)) for absence in absent]
             rows += [row(key) for key in usage]
             paired = [self._pairs.row(pair_key(event, segment, pair)) for pair in extracted.pairs for segment in scopes]
             if len(self._mappings) >= MOST_MAPPINGS:
