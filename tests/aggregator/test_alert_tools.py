@@ -149,7 +149,8 @@ def test_invented_names_of_tools_count_as_one_tool_and_their_alert_outlives_a_re
     state = AggregatorState(options)
     for each in events[:80]:
         state.apply(each)
-    state = AggregatorState.from_fields(options, state.take_changes().rows)
+    fields = dict(state.take_changes().rows)
+    state = AggregatorState.from_fields(options, fields)
     for each in events[80:]:
         state.apply(each)
     n = {
@@ -158,6 +159,7 @@ def test_invented_names_of_tools_count_as_one_tool_and_their_alert_outlives_a_re
         if (tool := ToolMetric.read(key.metric)) is not None and tool.quantity == "failed"
     }
     assert n == {**{f"t{number}": 1 for number in range(TOOLS_KEPT)}, OTHER: 30}
-    (alert,) = AggregatorState.from_fields(options, state.take_changes().rows).firing()
+    fields |= state.take_changes().rows
+    (alert,) = AggregatorState.from_fields(options, fields).firing()
     assert (alert.rule, alert.kind, alert.pipeline) == ("keys-cap", "capped", events[0].pipeline)
     assert str(TOOLS_KEPT) in alert.message
