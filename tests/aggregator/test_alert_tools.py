@@ -64,7 +64,7 @@ def alerts_of(events: Sequence[MetricEvent], options: StateOptions = OPTIONS) ->
 
 
 def test_a_rule_on_every_tool_fires_for_the_tool_whose_calls_fail_and_names_it() -> None:
-    fired, explained = alerts_of(runs([(1_000, {}), (1_000, SEARCH_FAILS)]))
+    fired, explained = alerts_of(runs([(1_000, {}), (2_000, SEARCH_FAILS)]))
     assert (fired.rule, fired.metric, fired.severity, fired.direction) == (
         "failing", "tool.search.failed", "info", "rise",
     )  # fmt: skip
