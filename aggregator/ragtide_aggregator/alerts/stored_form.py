@@ -15,6 +15,8 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_
 import numpy as np
 from pydantic import BaseModel
 
+from ragtide_schemas import StepCause
+
 from ..statistics.means.segment_moments import SegmentMoments
 
 LEFT_OUT: Final = {"left_out": True}
@@ -49,7 +51,12 @@ FORMS: Final[dict[Any, StoredForm]] = {
     SegmentMoments: StoredForm(
         lambda moments: _MOMENTS.dump(np.stack([moments.n, moments.mean, moments.m2])),
         lambda text: SegmentMoments(*_MOMENTS.read(text)),
-    )
+    ),
+    # Without `called` as releases store it that do not know it.
+    StepCause: StoredForm(
+        lambda cause: cause.model_dump(mode="json", exclude={"called"} if cause.called is None else None),
+        StepCause.model_validate,
+    ),
 }
 """Forms of types that other rooms declare."""
 
