@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_aggregator.alerts.cause_search import (
-    ADHERENCE,
     CauseSearch,
     MomentsNow,
     StepKey,
@@ -47,7 +46,7 @@ from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.metrics.trace import trace_metrics
 from ragtide_consumers.text.keys import document_keys, response_keys
 from ragtide_schemas import MetricEvent, RagInteraction, SentenceLabels
-from ragtide_schemas.step_metrics import GENERATOR, StepMetric
+from ragtide_schemas.step_metrics import GENERATOR
 
 DATA: Final = Path(__file__).parents[1] / "examples" / "bm25_rag"
 START: Final = datetime(2026, 11, 1, tzinfo=UTC)
@@ -354,7 +353,7 @@ def keys() -> tuple[StepKey, ...]:
 def numbers(failing: Failures, *, local: bool) -> Numbers:
     """Return the numbers of every question with some components failing."""
     scores = [event.scores for event in scored(failing, local=local)]
-    names = [ADHERENCE if key.quantity == "adherence" else StepMetric(key.step, key.quantity).name for key in keys()]
+    names = [key.metric for key in keys()]
     return Numbers(*(np.array([[row.get(name, np.nan) for name in of] for row in scores]) for of in (names, WATCHED)))
 
 

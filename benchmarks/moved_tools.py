@@ -143,7 +143,8 @@ def world() -> World:
     """Return what each tool has of the passages of the example."""
     shop = pipeline()
     rng = np.random.default_rng(17)
-    owner, place, age = {}, [], []
+    owner: dict[int, tuple[float, float]] = {}
+    place, age = [], []
     for of in shop.owners:
         owner.setdefault(of, (rng.random(), rng.random()))
         place.append(owner[of][0])
