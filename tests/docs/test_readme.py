@@ -49,18 +49,6 @@ def test_the_falls_of_support_that_are_seen_are_measured() -> None:
         assert f"| {name} | {' | '.join(found[name])} |" in page
 
 
-def test_the_falls_of_support_that_are_seen_are_measured() -> None:
-    found = rows("falls.md", "## Answers that are no longer supported")
-    row = promise("no longer supported")
-    without, judged = found["local labeler alone"], found["judge of 5%, kappa 0.6, boost 8"]
-    (local, large), middle = (cells[2].split(" / ")[1] for cells in (without, judged)), judged[1].split(" / ")[1]
-    assert f"from 90% to 50%, {local} are found within 2,000 answers" in row
-    assert f"{large} are, and {middle} of falls to 70%, for ${judged[4]} per 10,000 answers" in row
-    page = page_text("drift")
-    for name in ("local labeler alone", "judge of 5%, kappa 0.6, boost 8", "judge of 10%, kappa 0.6", "thumbs on 3%"):
-        assert f"| {name} | {' | '.join(found[name])} |" in page
-
-
 def test_the_misses_of_intervals_are_measured() -> None:
     table = rows("intervals.md", "Runs in which")
     heads = table.pop("distribution")
