@@ -12,6 +12,7 @@ from .metric_definitions import PEOPLES_METRICS
 from .metric_names import MetricName
 from .metrics import Direction
 from .slopes import UNSUPPORTED
+from .step_metrics import ToolMetric
 
 HeadlineState = Literal[
     "firing",
@@ -122,10 +123,14 @@ class Move(AnswerModel):
 def is_folded(metric: str, estimate: float | None) -> bool:
     """Return whether a screen shows a metric only where it is asked for.
 
-    It is made of other metrics, counts sentences or documents, or counts empty parts while there are none.
+    It is made of other metrics, counts sentences or documents, counts empty parts while there are none, or is a detail
+    of the calls of a tool.
     """
     name = metric.rpartition(".")[2]
     repeats = name in {"average", "rmse_aggregation"} or metric.startswith(("consistency_score", "sentences."))
+    tool = ToolMetric.read(metric)
+    if tool is not None:  # nine numbers of each tool: those by which it is judged stand for all
+        return tool.quantity not in {"used", "failed", "wasted"}
     # The number of documents is in every event, and seldom news; shares of sentences are metrics of their own.
     return repeats or metric == "retrieval.documents" or (name == "empty" and not estimate)
 
@@ -301,9 +306,14 @@ class Headline(AnswerModel):
         return f"of the {self.coverage:.0%} with a score"
 
     @property
+    def is_news(self) -> bool:
+        """Whether the metric fires, is suspicious or moved."""
+        return self.state in ("firing", "suspicious", "moved")
+
+    @property
     def is_small(self) -> bool:
         """Whether a screen folds the metric away; never one that fires or moved."""
-        return self.state not in ("firing", "suspicious", "moved") and is_folded(self.metric, self.estimate)
+        return not self.is_news and is_folded(self.metric, self.estimate)
 
     @property
     def value_range(self) -> tuple[float, float]:

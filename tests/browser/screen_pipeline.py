@@ -6,9 +6,10 @@ from typing import Any
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
+from tests.support.alerts import alert
 from tests.support.metric_events import event
 from tests.web.page.test_alert import drift
-from tests.web.page.test_pipeline import commit, traffic
+from tests.web.page.test_pipeline import commit, runs, traffic
 
 from ragtide_schemas import utc_now
 
@@ -150,3 +151,14 @@ async def test_without_javascript_the_server_draws(async_redis: Any, browser: Br
         await screen.page.goto(f"{service.url}/p/shop")
         await expect(screen.page.locator(".chart svg .band").first).to_be_attached()
         await expect(screen.page.locator(".chart canvas")).to_have_count(0)
+
+
+async def test_the_tools_of_an_agent_fit_on_a_phone(async_redis: Any, screen: Screen) -> None:
+    fired = alert("A-1", metric="tool.search.used", fired_at=utc_now() - timedelta(hours=1))
+    await commit(async_redis, *runs({"search": 0.7, "orders": 0.2, "n" * 60: 0.5}), alerts=(fired,))
+    page = await screen.open("/p/shop?range=24h")
+    await expect(page.locator("#tools tr")).to_have_count(3)
+    await screen.passes_axe()
+    await screen.fits()
+    await page.locator("#tools a").click()
+    await expect(page).to_have_url(f"{screen.url}/a/A-1")

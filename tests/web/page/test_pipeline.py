@@ -1,6 +1,7 @@
 """The pipeline: bands, marks, segments, another pipeline, and foreign text."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import MetricEvent, utc_now
+from ragtide_schemas.step_metrics import ToolMetric, tool_declaration
 
 SETTINGS = Settings(history=HistorySettings(segments=("version",)), lease_s=600)
 
@@ -79,6 +81,44 @@ async def test_bands_marks_segments_and_numbers(async_redis: Any, redis_url: str
         after = (utc_now() - timedelta(days=2)).isoformat().replace("+00:00", "Z")
         _, empty = await page(service, f"/p/shop?start={before}&end={after}")
         assert "There is no value in this range." in empty
+
+
+def runs(tools: Mapping[str, float]) -> list[MetricEvent]:
+    """Return runs of an agent that call each tool twice, of whose calls a share is used; `rare` in every tenth run."""
+    events = []
+    for place, found in enumerate(traffic()):
+        numbers: dict[ToolMetric, float] = {}
+        for name, used in tools.items():
+            if name != "rare" or place % 10 == 0:
+                numbers |= {ToolMetric(name, "calls"): 2.0, ToolMetric(name, "failed"): 0.0}
+                numbers |= {ToolMetric(name, "used"): used, ToolMetric(name, "wasted"): 1 - used}
+        scores = {**found.scores, "agent.calls": 2.0 * len(tools)}
+        scores |= {key.name: value for key, value in numbers.items()}
+        declared = {key.name: tool_declaration(key) for key in numbers}
+        events.append(found.model_copy(update={"scores": scores, "declared": declared}))
+    return events
+
+
+async def test_tools_have_a_table_and_no_panel_while_they_are_steady(async_redis: Any, redis_url: str) -> None:
+    fired = alert("A-1", metric="tool.search.used", fired_at=utc_now() - timedelta(hours=1))
+    await commit(
+        async_redis, *runs({"search": 0.7, "orders": 0.2, "rare": 0.5}), *traffic("bank", 1000), alerts=(fired,)
+    )
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/p/shop")
+        _, without = await page(service, "/p/bank")
+    table = text.partition('id="tools"')[2].partition("</tbody>")[0]
+    rows = {row.partition('class="name">')[2].partition("<")[0]: row for row in table.split("<tr>")[1:]}
+    assert list(rows) == ["orders", "search", "rare"], "the most called first"
+    calls = {name: re.findall(r'data-label="calls a run">([0-9.]+)<', row) for name, row in rows.items()}
+    assert calls == {"orders": ["2.00"], "search": ["2.00"], "rare": ["0.20"]}
+    assert 'data-state="firing"' in rows["search"]
+    assert 'href="/a/A-1"' in rows["search"]
+    assert "/a/A-1" not in rows["orders"]
+    assert re.findall(r'<span class="value">([0-9.]+)<', rows["orders"]) == ["0.200", "0.000", "0.800"]
+    panels = re.findall(r'<h2 id="m-\d+" title="([^"]+)"', text)
+    assert [metric for metric in panels if metric.startswith("tool.")] == ["tool.search.used"]
+    assert 'id="tools"' not in without
 
 
 async def test_thumbs_say_how_many_answers_they_are_of(async_redis: Any, redis_url: str) -> None:

@@ -30,14 +30,18 @@ from .screen import (
     TimeSpan,
     change_times,
     deploy_marks,
+    may_have_panel,
     panels,
     segments_of,
     time_span,
     use_rows,
 )
+from .tools import tool_rows
 
 POINTS_MAX = 144
 """Most points of a chart: the eye sees no more on the width of a panel."""
+ALERTS_SHOWN = 20
+"""Most alerts beside the panels, the newest."""
 WORST_SHOWN = 5
 """Worst answers beside the panels."""
 
@@ -107,14 +111,15 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     shown = {headline.metric: headline for headline in row.headlines}
     names = sorted(shown, key=importance)
     deploys = await _deploys(shared, pipeline, names, span)
-    apart = {name: change_times(shown[name], alerts, deploys) for name in names}
+    drawn = [name for name in names if may_have_panel(shown[name])]
+    apart = {name: change_times(shown[name], alerts, deploys) for name in drawn}
     reading = (
         shared.deployment.history(
             pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=apart[name]
         )
-        for name in names
+        for name in drawn
     )
-    histories = dict(zip(names, await asyncio.gather(*reading), strict=True))
+    histories = dict(zip(drawn, await asyncio.gather(*reading), strict=True))
     whole = await _estimates(shared, pipeline)
     numbers = [estimate for estimate in whole if estimate.segment is None]
     columns = important(names)
@@ -122,6 +127,8 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
     worst_list, worst = await _worst(shared, row)
     waiting = max((estimate.n_waiting for estimate in numbers), default=0)
+    firing = [alert for alert in alerts[ALERTS_SHOWN:] if alert.status != "resolved"]
+    texts = await alert_texts(shared, [*alerts[:ALERTS_SHOWN], *firing])
     compared: Sequence[Any] = []
     if shared.laboratory is not None and versus and versus != pipeline and viewer.may_use(versus):
         compared = await shared.laboratory.compare(shared.redis, shared.deployment, pipeline, versus)
@@ -142,8 +149,9 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
         use_names=[name for name in USES if any(name in use.used for use in uses)],
         ratio_confidence=max(2 * shared.settings.confidence - 1, 0.0),
         segment_metrics=columns,
-        alerts=(texts := await alert_texts(shared, alerts[:20])),
-        diagnoses=_diagnoses(pipeline, mine, texts),
+        alerts=texts[:ALERTS_SHOWN],
+        tools=tool_rows(mine, texts),
+        diagnoses=_diagnoses(pipeline, mine, texts[:ALERTS_SHOWN]),
         others=[name for name in names_of_all if name != pipeline],
         versus=versus,
         compared=compared,

@@ -13,6 +13,7 @@ from ragtide_aggregator.estimates.ranges import RANGES, HeadlineRange
 from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Headline, MetricDefinition
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY, USAGE
+from ragtide_schemas.step_metrics import TOOL_FAMILY
 
 from ...reading.bands import BandChart, Mark, chart_start
 from ...reading.fleet import importance
@@ -136,7 +137,7 @@ def panels(
     """
     shown_panels = []
     for headline in sorted(headlines, key=lambda headline: importance(headline.metric)):
-        if headline.is_small:
+        if not may_have_panel(headline):
             continue
         mine = [alert for alert in alerts if alert.metric == headline.metric and alert.segment is None]
         marks = [
@@ -173,6 +174,11 @@ def panels(
         if panel.chart.points or (panel.definition and panel.definition.bands):
             shown_panels.append(panel)
     return shown_panels
+
+
+def may_have_panel(headline: Headline) -> bool:
+    """Return whether a metric has a panel if it has a history; metrics of tools are in their table until they move."""
+    return headline.is_news or not (headline.is_small or headline.metric.startswith(TOOL_FAMILY))
 
 
 def _chart(
