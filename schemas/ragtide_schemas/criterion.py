@@ -41,8 +41,12 @@ SCALES: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
 )
 """Answers and their values, by the name of the scale."""
 
-Need = Literal["question", "documents", "response", "reference", "history"]
-"""A text that a criterion needs: `reference` is the reference answer, `history` are the earlier turns."""
+Need = Literal["question", "documents", "response", "reference", "history", "calls"]
+"""A text that a criterion needs: `reference` is the reference answer, `history` are the earlier turns, `calls` are the
+calls of tools in an agent's run."""
+
+_NEEDS_BY_PART: Final[Mapping[str, Need]] = {"answer": "response", "reference_answer": "reference"}
+"""Texts that have another name in `parts`."""
 
 SESSION_NEEDS: Final[tuple[Need, ...]] = ("question", "response")
 """Texts that a criterion about a whole session may need: the lines of the user, and those of the system."""
@@ -123,9 +127,10 @@ class Criterion(WireModel):
         | None
     ) = None
     """Possible answers of your own with their values, such as `{ good = 1.0, partly = 0.5, bad = 0.0 }`."""
-    needs: Annotated[tuple[Need, ...], Field(max_length=5)] = ()
+    needs: Annotated[tuple[Need, ...], Field(max_length=6)] = ()
     """Texts without which the question cannot be answered, and by which alone it is answered, beside the earlier turns
-    if there are any; empty for all texts that an interaction has, among which must be a response."""
+    if there are any; empty for all texts that an interaction has, but not its calls, and among which must be a
+    response. `parts` is another name of this field, in which the response may be called `answer`."""
     direction: Direction = Direction.HIGHER
     """Direction in which the metric gets better."""
     bands: Bands | None = None
@@ -144,6 +149,19 @@ class Criterion(WireModel):
     def _of_built_in(cls, fields: Any) -> Any:
         name = fields.get("name") if isinstance(fields, Mapping) else None
         return {**BUILT_IN[name], **fields} if isinstance(name, str) and name in BUILT_IN else fields
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parts_are_needs(cls, fields: Any) -> Any:
+        if not isinstance(fields, Mapping) or "parts" not in fields:
+            return fields
+        if "needs" in fields:
+            raise ValueError(
+                f"the criterion {shortened(str(fields.get('name')))} has needs and parts: give one of them"
+            )
+        parts = fields["parts"]
+        needs = [_NEEDS_BY_PART.get(part, part) for part in parts] if isinstance(parts, list | tuple) else parts
+        return {**{name: value for name, value in fields.items() if name != "parts"}, "needs": needs}
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

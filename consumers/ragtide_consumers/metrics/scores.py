@@ -69,6 +69,8 @@ class AbsentReason(StrEnum):
     """The judge gave no usable answer, although later prompts named the faults."""
     JUDGE_CANNOT_TELL = "judge_cannot_tell"
     """The judge answered that the texts do not decide a criterion."""
+    NO_CALLS = "no_calls"
+    """The criterion needs the calls of a run, and the interaction has none."""
     NO_HISTORY = "no_history"
     """The criterion needs earlier turns, and the interaction has none."""
     JUDGE_UNAVAILABLE = "judge_unavailable"

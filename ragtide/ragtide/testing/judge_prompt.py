@@ -23,6 +23,7 @@ _SECTIONS: Final = (
     "DOCUMENTS",
     "RESPONSE",
     "REFERENCE ANSWER",
+    "CALLS",
 )
 
 
@@ -123,6 +124,11 @@ class JudgePrompt:
         return {key: text for title in titles for key, text in self._sections.get(title, {}).items()}
 
     @property
+    def calls(self) -> Mapping[str, str]:
+        """The calls of a run by key, `C1` for the first, as JSON; empty without a criterion that reads them."""
+        return self._sections.get("CALLS", {})
+
+    @property
     def response(self) -> Mapping[str, str]:
         """The response sentences by key, such as `a`, in a prompt for TRACe."""
         return self._sections.get("RESPONSE SENTENCES", {})
@@ -159,6 +165,6 @@ _KEY: Final = re.compile(r"K[0-9]+")
 def _keyed(line: str) -> tuple[str, str]:
     key, _, text = line.partition(": ")
     try:
-        return key, str(json.loads(text))
+        return key, text if text.startswith("{") else str(json.loads(text))
     except ValueError:
         return key, text

@@ -170,6 +170,13 @@ _MENTIONS: Final[Mapping[Need, tuple[re.Pattern[str], str]]] = {
         ),
         "earlier turns",
     ),
+    "calls": (
+        re.compile(
+            r"\b(?:tool calls?|function calls?|calls? of (?:the |its )?tools?|called (?:the |a )?tools?|"
+            r"werkzeugaufruf\w*|вызов\w* инструмент\w*)\b"
+        ),
+        "the calls of tools",
+    ),
     "question": (
         re.compile(
             r"\b(?:(?:the|users?'?s?|original) question|(?:was|user) asked|(?:die|der) frage|gefragt|на вопрос|"
@@ -193,6 +200,11 @@ def _contradicted_needs(criterion: Criterion) -> Iterator[str]:
             yield (
                 f"is about the reference answer ({reference[0]!r}), and needs does not name it, so items without one "
                 'are judged, too: set needs to all texts that it is about, such as ["response", "reference"]'
+            )
+        if calls := _MENTIONS["calls"][0].search(question):
+            yield (
+                f"is about the calls of tools ({calls[0]!r}), and needs does not name them, so the judge does not see "
+                'them: set needs to all texts that it is about, such as ["question", "calls", "response"]'
             )
         return
     # An answer that is spoken of may be the reference answer, and "asks" may be of the response.

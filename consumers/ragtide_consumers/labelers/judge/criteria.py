@@ -17,9 +17,9 @@ from ..remote.errors import ContextTooLong, NoLabels
 from ..remote.usage import Usage
 from .client import JudgeClient
 from .costs import PlannedCalls
-from .prompts import Language, Prompt, criteria_prompt, key_of, possible_answers, session_prompt
+from .prompts import CALLS, Language, Prompt, criteria_prompt, key_of, possible_answers, session_prompt
 from .repairing import AnswerReading, ask_until_usable
-from .texts import conversation_of, earlier_turns
+from .texts import KeyedCalls, calls_of, conversation_of, earlier_turns
 from .values import grade_of_five, key_in, stated, takes_back, truth
 
 ANSWER_CHARS: Final = 200
@@ -49,6 +49,7 @@ _MISSING: Final[Mapping[Need, AbsentReason]] = {
     "response": AbsentReason.NO_RESPONSE,
     "reference": AbsentReason.NO_REFERENCE_ANSWER,
     "history": AbsentReason.NO_HISTORY,
+    "calls": AbsentReason.NO_CALLS,
 }
 """Reason why a criterion is not asked, by the text that is missing; every interaction has a question."""
 
@@ -84,18 +85,24 @@ def _available_texts(interaction: RagInteraction) -> frozenset[Need]:
         or (interaction.is_session and any(answer_of(turn.response).strip() for turn in interaction.history or ())),
         "reference": interaction.reference_answer is not None,
         "history": bool(interaction.history),
+        "calls": bool(interaction.calls),
     }
     return frozenset(need for need, is_there in is_available.items() if is_there)
 
 
 def reads(criterion: Criterion, need: Need) -> bool:
-    """Return whether a criterion may be answered by a text."""
-    return not criterion.needs or need in criterion.needs
+    """Return whether a criterion may be answered by a text; by calls only if it names them."""
+    return need in criterion.needs or (not criterion.needs and need != "calls")
 
 
 def reference_of(criteria: Iterable[Criterion], interaction: RagInteraction) -> str | None:
     """Return the reference answer if a criterion reads it; None without one."""
     return interaction.reference_answer if any(reads(criterion, "reference") for criterion in criteria) else None
+
+
+def calls_to_read(criteria: Iterable[Criterion], interaction: RagInteraction) -> KeyedCalls:
+    """Return the calls of an interaction if a criterion reads them; empty without one."""
+    return calls_of(interaction) if any(reads(criterion, "calls") for criterion in criteria) else ()
 
 
 # --- Reading ---
@@ -350,7 +357,7 @@ def _prompt(
     def read(need: Need) -> bool:
         return any(reads(criterion, need) for criterion in criteria)
 
-    texts: dict[str, list[tuple[str, str]]] = {}
+    texts: dict[str, Sequence[tuple[str, object]]] = {}
     if read("question"):
         texts["QUESTION"] = [("Q", interaction.question)]
     if documents and read("documents") and not interaction.nothing_retrieved:
@@ -359,6 +366,8 @@ def _prompt(
         texts["RESPONSE"] = [("R", interaction.response)]
     if (reference := reference_of(criteria, interaction)) is not None:
         texts["REFERENCE ANSWER"] = [("A", reference)]
+    if calls := calls_to_read(criteria, interaction):
+        texts[CALLS] = calls
     return criteria_prompt(texts, tuple(criteria), language, earlier_turns(interaction), variant=client.variant)
 
 

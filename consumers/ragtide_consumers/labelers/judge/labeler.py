@@ -36,14 +36,16 @@ from .costs import BatchRequest, PlannedCalls
 from .criteria import (
     ChosenCriteria,
     CriteriaReading,
+    calls_to_read,
     choose,
     judge_criteria,
     planned_criteria,
+    reads,
     reference_of,
     scores_of,
     uncached_criteria_prompts,
 )
-from .prompts import VERSIONS, Language, Prompt, Variant, name_of_prompt, variant_of
+from .prompts import VERSIONS, Language, Prompt, Variant, name_of_prompt, quote, variant_of
 from .self_consistency import ask_again, is_asked_twice, score_or_reason
 from .texts import PromptRedaction, conversation_of, count_injections, earlier_turns
 from .trace import TraceQuestion, judge_trace, planned_trace, uncached_trace_prompts
@@ -168,6 +170,7 @@ class JudgeLabeler:
         texts = [document.text for document in interaction.documents] + [interaction.response]
         read = conversation_of if interaction.is_session else earlier_turns
         texts += [text for _, text in read(interaction)]
+        texts += [quote(call) for _, call in calls_to_read(chosen.asked, interaction)]
         usage.counters["injection_suspected"] = count_injections(texts)
         question = self._question(interaction, sentences, language, chosen.asked if "trace" in families else ())
         for family in families:
@@ -180,7 +183,7 @@ class JudgeLabeler:
         return replace(
             results.labeling(chosen),
             splitter=sentences.splitter if "trace" in families else None,
-            prompts=self._prompts(families, language, interaction, has_criteria=bool(chosen.asked)),
+            prompts=self._prompts(families, language, interaction, chosen.asked),
             reasons={} if self._client.settings.reasons == "none" else results.reasons,
             answers=results.answers,
         )
@@ -271,20 +274,22 @@ class JudgeLabeler:
     ) -> TraceQuestion:
         """Return the question about sentences, with the criteria that are asked in the same call."""
         shared = asked if self._client.settings.criteria_call == "shared" else ()
-        return TraceQuestion(sentences, language, earlier_turns(interaction), shared, reference_of(shared, interaction))
+        reference, calls = reference_of(shared, interaction), calls_to_read(shared, interaction)
+        return TraceQuestion(sentences, language, earlier_turns(interaction), shared, reference, calls)
 
     def _families_of(self, interaction: RagInteraction) -> tuple[str, ...]:
         """Return the families of metrics that an interaction has labels for; a session has none."""
         return () if interaction.is_session or nothing_to_label(interaction) is not None else self._families
 
     def _prompts(
-        self, families: Sequence[str], language: Language, interaction: RagInteraction, *, has_criteria: bool
+        self, families: Sequence[str], language: Language, interaction: RagInteraction, asked: Sequence[Criterion]
     ) -> tuple[str, ...]:
         """Return name, language and version of the prompts of an interaction."""
         variant = self._client.variant
         names = [name for family in families for name in _names_of_prompts(family, variant)]
         names += ["session"] if interaction.is_session else ["history"] if interaction.history else []
-        names += [name_of_prompt(CRITERIA, variant)] if has_criteria else []
+        names += ["calls"] if any(reads(criterion, "calls") for criterion in asked) else []
+        names += [name_of_prompt(CRITERIA, variant)] if asked else []
         return tuple(f"{name}.{language}.{VERSIONS[name]}" for name in names)
 
     @property

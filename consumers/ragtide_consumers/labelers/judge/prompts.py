@@ -34,20 +34,23 @@ Language = Literal["en", "ru"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ru")
 
 VERSIONS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("trace", "claims", "verdicts", "history"), 1),
+    **dict.fromkeys(("trace", "claims", "verdicts", "history", "calls"), 1),
     **dict.fromkeys(("short-trace", "short-claims", "short-verdicts"), 1),
     **dict.fromkeys(("keys-trace", "keys-claims", "keys-verdicts"), 1),
     "bare-trace": 1,
     "session": 1,
     **dict.fromkeys(("criteria", "short-criteria", "keys-criteria"), RULES_VERSION),
 }
-"""Version of each prompt in each variant, and of the rules that earlier turns add to a prompt.
+"""Version of each prompt in each variant, and of the rules that earlier turns and calls add to a prompt.
 
 It changes whenever its text or the form of its data changes (a test checks that).
 """
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 """Faster than `json.dumps`, which makes an encoder each time."""
+
+CALLS: Final = "CALLS"
+"""Title of the calls of a run in the data of a prompt."""
 
 _LINE_ENDS: Final = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
@@ -77,6 +80,8 @@ class Prompt:
     language: Language = "en"
     has_history: bool = False
     """Whether the data begin with earlier turns."""
+    has_calls: bool = False
+    """Whether the data end with the calls of a run."""
     variant: Variant = "full"
     grammar: str = ""
     """Grammar of the answer in lines of keys; empty for a JSON answer."""
@@ -89,10 +94,11 @@ class Prompt:
     def version(self) -> str:
         """Name, language and version, such as `trace.en.1`, or `trace.en.1+history.1` with earlier turns."""
         history = f"+history.{VERSIONS['history']}" if self.has_history else ""
+        calls = f"+calls.{VERSIONS['calls']}" if self.has_calls else ""
         name = name_of_prompt(self.name, self.variant)
         criteria = f"+criteria.{RULES_VERSION}" if self.criteria and self.name != "criteria" else ""
         session = f"+session.{VERSIONS['session']}" if self.is_of_session else ""
-        return f"{name}.{self.language}.{VERSIONS[name]}{history}{criteria}{session}"
+        return f"{name}.{self.language}.{VERSIONS[name]}{history}{calls}{criteria}{session}"
 
     @property
     def probable_answer_tokens(self) -> int:
@@ -174,20 +180,23 @@ def trace_prompt(
     variant: Variant = "full",
     criteria: tuple[Criterion, ...] = (),
     reference: str | None = None,
+    calls: Sequence[tuple[str, object]] = (),
 ) -> Prompt:
     """Return the prompt for all of TRACe; documents, response and earlier turns as pairs of key and text.
 
-    With criteria it asks for their answers too, after TRACe's labels. `reference` is the reference answer, for criteria
-    that read it.
+    With criteria it asks for their answers too, after TRACe's labels. `reference` is the reference answer, and `calls`
+    are the calls of a run, for criteria that read them.
     """
     documents, response = list(documents), list(response)
-    parts = {
+    parts: dict[str, Sequence[tuple[str, object]]] = {
         "QUESTION": [("Q", question)],
         "DOCUMENT SENTENCES": documents,
         "RESPONSE SENTENCES": response,
     }
     if reference is not None:
         parts["REFERENCE ANSWER"] = [("A", reference)]
+    if calls:
+        parts[CALLS] = calls
     prompt = _prompt("trace", parts, language, history, variant=variant, criteria=criteria)
     if not prompt.in_lines:
         return prompt
@@ -197,7 +206,7 @@ def trace_prompt(
 
 
 def criteria_prompt(
-    texts: Mapping[str, Sequence[tuple[str, str]]],
+    texts: Mapping[str, Sequence[tuple[str, object]]],
     criteria: tuple[Criterion, ...],
     language: Language,
     history: Sequence[tuple[str, str]] = (),
@@ -207,8 +216,8 @@ def criteria_prompt(
     """Return the prompt for criteria alone.
 
     Args:
-        texts: `QUESTION`, `DOCUMENTS`, `RESPONSE` and `REFERENCE ANSWER`, as pairs of key and text; those that are not
-            to be read are missing.
+        texts: `QUESTION`, `DOCUMENTS`, `RESPONSE`, `REFERENCE ANSWER` and `CALLS`, as pairs of key and text or call;
+            those that are not to be read are missing.
         history: earlier turns as pairs of key and text.
     """
     prompt = _prompt("criteria", texts, language, history, variant=variant, criteria=criteria)
@@ -249,6 +258,7 @@ _TITLES: Final[Mapping[str, Mapping[Need, str]]] = {
         "response": response,
         "reference": "REFERENCE ANSWER",
         "history": "EARLIER TURNS",
+        "calls": CALLS,
     }
     for name, documents, response in (
         ("trace", "DOCUMENT SENTENCES", "RESPONSE SENTENCES"),
@@ -312,7 +322,7 @@ def quote(value: object) -> str:
 
 def _prompt(
     name: str,
-    parts: Mapping[str, Iterable[tuple[str, str]]],
+    parts: Mapping[str, Iterable[tuple[str, object]]],
     language: Language,
     history: Sequence[tuple[str, str]] = (),
     *,
@@ -326,7 +336,7 @@ def _prompt(
     head = name_of_prompt(name, variant)
     if name == "criteria":
         head = "session" if of_session else "criteria-alone"
-    text = _rules(head, language, has_history=bool(history))
+    text = _rules(head, language, has_history=bool(history), has_calls=CALLS in parts)
     if criteria:
         text += rules(name_of_prompt("criteria", variant), language) + _criteria_lines(
             criteria, _TITLES_OF_SESSION if of_session else _TITLES[name]
@@ -343,13 +353,15 @@ def _prompt(
         form = "" if variant == "keys" else f"{_FORM[language]}\n{_encode(schema)}"
     return Prompt(
         name, text, data, schema, form, language,
-        has_history=bool(history), variant=variant, criteria=criteria, is_of_session=of_session,
+        has_history=bool(history), has_calls=CALLS in parts, variant=variant, criteria=criteria,
+        is_of_session=of_session,
     )  # fmt: skip
 
 
 @cache
-def _rules(name: str, language: Language, *, has_history: bool) -> str:
-    return rules(name, language) + (rules("history", language) if has_history else "")
+def _rules(name: str, language: Language, *, has_history: bool, has_calls: bool) -> str:
+    text = rules(name, language) + (rules("history", language) if has_history else "")
+    return text + (rules("calls", language) if has_calls else "")
 
 
 def _schema(name: str, variant: Variant) -> Schema:

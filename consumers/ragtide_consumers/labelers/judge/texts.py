@@ -5,12 +5,15 @@ A prompt has the last earlier turns of a conversation. Texts that seem to addres
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+from pydantic_core import to_json
 
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.conversation import turns_not_shown
+from ragtide_schemas.retrieval_steps import RetrievalStep
 
 from ...redaction.redaction import Redaction, redact_with_sentences
 from ...text.marks import readable
@@ -108,6 +111,54 @@ def conversation_of(session: RagInteraction) -> KeyedTexts:
     turns = [(turn.question, turn.response) for turn in session.history or ()]
     last_turns = _last_texts([*turns, (session.question, session.response)], SESSION_CHARS)
     return _keyed(last_turns, first=1 + turns_not_shown(session) + len(turns) + 1 - len(last_turns))
+
+
+CALL_CHARS: Final = 300
+"""Characters of the arguments of one call; of longer ones the beginning is shown."""
+
+CALLS_CHARS: Final = 8_000
+"""Characters of all calls together; calls in the middle are left out."""
+
+KeyedCalls = tuple[tuple[str, Mapping[str, Any] | str], ...]
+"""Pairs of key and call: `C1` is the first call."""
+
+
+def calls_of(interaction: RagInteraction) -> KeyedCalls:
+    """Return the calls of a run for a prompt, in their order; empty without calls."""
+    calls = [(f"C{number}", _call_fields(call)) for number, call in enumerate(interaction.calls, 1)]
+    sizes = [len(to_json(fields).decode()) for _, fields in calls]
+    first, last, room = 0, len(calls), CALLS_CHARS
+    while first < last:  # the first and the last in turn, so that those in the middle are left out
+        from_start = first <= len(calls) - last
+        room -= sizes[first if from_start else last - 1]
+        if room < 0:
+            break
+        first, last = (first + 1, last) if from_start else (first, last - 1)
+    left_out = interaction.steps_left_out or 0
+    middle = ((f"C{first + 1}-C{last}", OMITTED.strip()),) if first < last else ()
+    end = ((f"C{len(calls) + 1}-C{len(calls) + left_out}", OMITTED.strip()),) if left_out else ()
+    return (*calls[:first], *middle, *calls[last:], *end)
+
+
+def _call_fields(call: RetrievalStep) -> Mapping[str, Any]:
+    fields: dict[str, Any] = {} if call.round is None else {"round": call.round}
+    fields["tool"] = call.name
+    for name in ("query", "arguments"):
+        asked = getattr(call, name)
+        text = asked if isinstance(asked, str) else to_json(asked).decode()
+        if asked is not None:
+            fields[name] = asked if len(text) <= CALL_CHARS else text[:CALL_CHARS] + OMITTED.rstrip()
+    return {**fields, "result": _outcome(call)}
+
+
+def _outcome(call: RetrievalStep) -> str:
+    if call.error is not None:
+        return f"error {call.error}"
+    if call.documents:
+        return f"documents {', '.join(map(str, call.documents))}"
+    if call.returned:
+        return "documents that the system did not read"
+    return "nothing" if call.returned == 0 else "no document"
 
 
 def _last_texts(turns: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:

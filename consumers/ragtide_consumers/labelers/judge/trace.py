@@ -18,7 +18,7 @@ from .costs import PlannedCalls
 from .criteria import CriteriaReading, bounded, read_criteria
 from .prompts import Language, Prompt, trace_prompt
 from .repairing import AnswerReading, ask_until_usable
-from .texts import KeyedTexts
+from .texts import KeyedCalls, KeyedTexts
 from .values import key_in, keys_in
 
 INVENTED_SHARE: Final = 0.2
@@ -151,6 +151,7 @@ class TraceQuestion:
         history: earlier turns.
         criteria: to ask in the same call, if a single call takes all documents.
         reference: the reference answer, if a criterion reads it.
+        calls: the calls of the run, if a criterion reads them.
     """
 
     sentences: CutInteraction
@@ -158,6 +159,7 @@ class TraceQuestion:
     history: KeyedTexts = ()
     criteria: tuple[Criterion, ...] = ()
     reference: str | None = None
+    calls: KeyedCalls = ()
 
     @property
     def keyed(self) -> list[tuple[str, str]]:
@@ -168,7 +170,7 @@ class TraceQuestion:
     @property
     def alone(self) -> "TraceQuestion":
         """The same without criteria."""
-        return replace(self, criteria=(), reference=None)
+        return replace(self, criteria=(), reference=None, calls=())
 
     def prompt(self, client: JudgeClient, documents: Sequence[tuple[str, str]]) -> Prompt:
         """Return the prompt about some of the document sentences, as pairs of key and text."""
@@ -176,7 +178,7 @@ class TraceQuestion:
         response = list(zip(sentences.response_keys, sentences.response, strict=True))
         return trace_prompt(
             sentences.question, documents, response, self.language, self.history,
-            variant=client.variant, criteria=self.criteria, reference=self.reference,
+            variant=client.variant, criteria=self.criteria, reference=self.reference, calls=self.calls,
         )  # fmt: skip
 
     def split(self, client: JudgeClient, most: int | None = None) -> tuple["TraceQuestion", list[Documents], int]:
