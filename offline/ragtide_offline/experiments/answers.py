@@ -12,7 +12,7 @@ from ragtide_schemas.suggestions import unknown
 
 from .errors import AnswerError
 
-_FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata")
+_FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata", "steps")
 
 TOKENS_MOST: Final = 1_000_000_000
 """Most tokens of one answer. A larger count is an error of the target, and would reach the token limit at once."""
@@ -36,6 +36,7 @@ class Answer:
         completion_tokens: tokens of the completions.
         cost_usd: cost in US dollars.
         metadata: further fields, stored with the interaction.
+        steps: calls of tools of an agent, retrievers and rerankers, as in an interaction.
     """
 
     documents: Sequence[Any]
@@ -44,6 +45,7 @@ class Answer:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    steps: Sequence[Any] = ()
 
     @property
     def tokens(self) -> int:
@@ -75,6 +77,8 @@ def answer_from(value: object) -> Answer:
         raise AnswerError(f"the answer is {type(value).__name__}: return (documents, response) or a ragtide.Answer")
     if isinstance(answer.documents, str) or not isinstance(answer.documents, Sequence):
         raise AnswerError(f"documents is {type(answer.documents).__name__}: give a list of texts")
+    if isinstance(answer.steps, str) or not isinstance(answer.steps, Sequence):
+        raise AnswerError(f"steps is {type(answer.steps).__name__}: give a list of steps, or leave it out")
     for name, count in (("prompt_tokens", answer.prompt_tokens), ("completion_tokens", answer.completion_tokens)):
         whole = not isinstance(count, bool) and (
             isinstance(count, int) or (isinstance(count, float) and count % 1 == 0)
@@ -131,10 +135,8 @@ def interaction_of(
                 "interaction_id": interaction_id_of(index),
                 "pipeline": config.name,
                 "question": item.question,
-                "documents": [
-                    document.model_dump() if hasattr(document, "model_dump") else document
-                    for document in answer.documents
-                ],
+                "documents": _fields_of_models(answer.documents),
+                "steps": _fields_of_models(answer.steps) or None,
                 "response": answer.response,
                 "reference_answer": item.reference_answer,
                 "segments": dict(item.segments),
@@ -154,6 +156,10 @@ def interaction_of(
         )
     except InvalidEntryError as error:
         raise AnswerError(f"the answer cannot be scored: {error.detail}") from None
+
+
+def _fields_of_models(values: Sequence[Any]) -> list[Any]:
+    return [value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value for value in values]
 
 
 def context_chars(interaction: RagInteraction) -> int:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_runtime.data_frames import Library, frame_of
-from ragtide_schemas import METRICS, Kind
+from ragtide_schemas import METRICS, Kind, MetricDefinition
 from ragtide_schemas.experiments import IntervalOptions
 from ragtide_schemas.html_tables import html_table
-from ragtide_schemas.metric_definitions import ANSWER_COST, MATCH
+from ragtide_schemas.metric_definitions import AGENT_CALLS, AGENT_WASTED, ANSWER_COST, MATCH
 from ragtide_schemas.printable import short_repr
 from ragtide_schemas.slopes import BROKEN_RETRIEVER, is_blind, slopes_of
 
@@ -179,15 +179,32 @@ class Board:
         The interval holds whenever those of both means do (`ratio`). None without costs, and for a metric that is not
         better when it is higher, from 0 on.
         """
-        quality, cost = row.estimates.get(self.metric), row.estimates.get(ANSWER_COST.name)
-        if quality is None or cost is None or quality.estimate is None or cost.estimate is None:
+        quality, cost = row.estimates.get(self.metric), self.per_item(row, ANSWER_COST)
+        if quality is None or cost is None or quality.estimate is None:
             return None
         if not self.higher_is_better or quality.kind is Kind.DISTRIBUTIVE or quality.value_range[0] < 0:
             return None
-        # Failed calls have no cost: the total is that of the other items, of which each costs at most `upper`.
-        items = cost.value_range[1] / ANSWER_COST.upper
-        mean = Interval(*(total / items for total in (cost.estimate, cost.lower, cost.upper)))
-        return ratio(Interval(quality.estimate, quality.lower, quality.upper), mean)
+        return ratio(Interval(quality.estimate, quality.lower, quality.upper), cost)
+
+    def per_item(self, row: BoardRow, metric: MetricDefinition) -> Interval[float, float] | None:
+        """Return the mean of a count or an amount, whose estimate is a total, for an item; None without a value.
+
+        Items without the number are left out: failed calls have no cost, and an answer without calls wastes none.
+        """
+        total = row.estimates.get(metric.name)
+        if total is None or total.estimate is None:
+            return None
+        # Each of the items that the total is of adds at most `upper`.
+        items = total.value_range[1] / metric.upper
+        return Interval(total.estimate / items, total.lower / items, total.upper / items)
+
+    @property
+    def counts(self) -> dict[str, MetricDefinition]:
+        """Counts of an agent's calls that a config has, by the title of their column; empty without agents."""
+        counts = {"calls a run": AGENT_CALLS, "wasted": AGENT_WASTED}
+        return {
+            title: metric for title, metric in counts.items() if any(self.per_item(row, metric) for row in self.rows)
+        }
 
     @property
     def has_quality_per_usd(self) -> bool:
@@ -243,7 +260,15 @@ class Board:
         """Return the board as JSON fields."""
         ratios = [self.quality_per_usd(row) for row in self.rows]
         rows = [
-            {**asdict(row), "quality_per_usd": None if per_usd is None else asdict(per_usd)}
+            {
+                **asdict(row),
+                "quality_per_usd": None if per_usd is None else asdict(per_usd),
+                "per_run": {
+                    metric.name: asdict(mean)
+                    for metric in self.counts.values()
+                    if (mean := self.per_item(row, metric)) is not None
+                },
+            }
             for row, per_usd in zip(self.rows, ratios, strict=True)
         ]
         return {**asdict(self), "rows": rows, "share_of_work": self.share_of_work}

@@ -13,6 +13,7 @@ from ragtide_offline.experiments.answers import answer_from, interaction_of
 from ragtide_offline.experiments.errors import AnswerError
 from ragtide_schemas import AnswerUsage, EarlierTurn
 from ragtide_schemas.experiments import Config
+from ragtide_schemas.retrieval_steps import RetrievalStep
 
 
 @for_each(
@@ -36,6 +37,7 @@ def test_an_answer_may_be_given_in_several_forms(value: object) -> None:
         (("a", "b"), "documents is str"),
         ({"documents": ["a"]}, "give documents, response"),
         ({"documents": ["a"], "response": "b", "token": 3}, "no field of an answer 'token'"),
+        ({"documents": ["a"], "response": "b", "steps": "search"}, "steps is str: give a list of steps"),
         ({"documents": ["a"], "response": "b", "cost_usd": -1}, "cost_usd is -1"),
         ({"documents": ["a"], "response": "b", "cost_usd": float("nan")}, "cost_usd is nan"),
         ({"documents": ["a"], "response": "b", "prompt_tokens": "3"}, "prompt_tokens is '3'"),
@@ -54,6 +56,25 @@ def test_an_answer_becomes_an_interaction_of_its_config_and_run() -> None:
     assert (made.question, made.reference_answer, made.response) == ("When was it built?", "In 1889.", "y")
     assert made.metadata == {"year": 1889, "item_id": "q1", "ragtide_scores": {"own.f1": 0.5}}
     assert (made.cluster, made.session_id, made.turn, made.user_id) == (None, None, None, None)
+
+
+def test_an_answer_of_an_agent_has_its_calls() -> None:
+    calls: list[Any] = [
+        {"name": "search", "kind": "tool", "round": 1, "query": "tower", "documents": [0], "returned": 3},
+        RetrievalStep(name="search", kind="tool", round=2, error="timeout"),
+    ]
+    for value in (Answer(["x"], "y", steps=calls), {"documents": ["x"], "response": "y", "steps": calls}):
+        made = interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=answer_from(value), scores={})
+        assert [(call.name, call.round, call.error) for call in made.calls] == [
+            ("search", 1, None), ("search", 2, "timeout"),
+        ]  # fmt: skip
+    plain = interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=Answer(["x"], "y"), scores={})
+    assert plain.steps is None
+    with pytest.raises(AnswerError, match="has the document 1, and there are 1"):
+        interaction_of(
+            plan(), Config(name="c1"), 4, item=ITEM, answer=Answer(["x"], "y", steps=[{**calls[0], "documents": [1]}]),
+            scores={},
+        )  # fmt: skip
 
 
 def test_an_answer_has_the_cluster_of_its_item() -> None:

@@ -22,6 +22,7 @@ from ragtide_roles.doctor.finding import count_of
 from ragtide_schemas.experiments import RACE
 from ragtide_schemas.metric_definitions import OUTCOMES
 from ragtide_schemas.printable import printable
+from ragtide_schemas.step_metrics import TOOL_FAMILY
 
 from . import Column, err, fitted, heading, in_sections, out, print_json, shortened
 from .estimates import interval_bar, interval_text
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ragtide_roles.criteria.checks import CriterionFinding
     from ragtide_roles.criteria.pricing import CriteriaPrices, CriterionPrice
     from ragtide_roles.judge_setup.setting_up import JudgeSetup
+    from ragtide_schemas import MetricDefinition
     from ragtide_schemas.criterion import Criterion, CriterionNumber, ListedCriterion
 
 
@@ -607,6 +609,10 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
         ratio = ratios[row.name]
         return "—" if ratio is None or ratio.estimate is None else f"{ratio.estimate:,.4g}"
 
+    def per_run(row: BoardRow, metric: MetricDefinition) -> str:
+        count = board.per_item(row, metric)
+        return "—" if count is None else f"{count.estimate:.2f}"
+
     def interval(row: BoardRow) -> str:
         main = row.estimates[metric]
         return interval_text((main.lower, main.upper), exact=main.exact)
@@ -648,6 +654,10 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
             optional=True,
         ),
         *(Column(_last(other), partial(mean, name=other), right=True, yields=1) for other in others),
+        *(
+            Column(title, partial(per_run, metric=metric), right=True, yields=5)
+            for title, metric in board.counts.items()
+        ),
         Column("$ / item", lambda row: f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—", right=True, yields=2),
         *([Column(f"{_last(metric)} / $", per_dollar, right=True, yields=6)] if any(ratios.values()) else []),
         Column(
@@ -730,8 +740,9 @@ def shown_metrics(board: Board, most: int = 3) -> list[str]:
     """
     outcomes = {metric.name for metric in OUTCOMES}
     scored = dict.fromkeys(metric for row in board.rows for metric, estimate in row.estimates.items() if estimate.n)
-    others = [metric for metric in scored if metric != board.metric]
-    return sorted(others, key=lambda metric: metric in outcomes)[:most]
+    counts = {metric.name for metric in board.counts.values()}  # they have columns of their own
+    others = [metric for metric in scored if metric != board.metric and metric not in counts]
+    return sorted(others, key=lambda metric: (metric in outcomes, metric.startswith((TOOL_FAMILY, "agent."))))[:most]
 
 
 _CriterionRow = tuple["ListedCriterion", "CriterionNumber | None", bool]
