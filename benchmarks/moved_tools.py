@@ -84,7 +84,7 @@ ANOTHER_ROUTER: Final = (("router", "web"),)
 
 _Floats = NDArray[np.float64]
 _NAMES: Final = re.compile(r"\b[A-Z][a-z]+\b|\b\d+\b")
-_LETTERS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ионуфзвгешлкмрпйстдчбщыцэх")
+_LETTERS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ywxqvzkhujbgtnrmclsdepfoai")
 
 
 class Rule(NamedTuple):

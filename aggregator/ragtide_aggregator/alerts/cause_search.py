@@ -78,7 +78,7 @@ ADHERENCE: Final = "trace.adherence"
 """Metric of the answer that is a number of the generator, too."""
 
 
-_OF_TOOLS: Final[tuple[StepQuantity, ...]] = ("yield", "failed", "relevant")
+_OF_TOOLS: Final[tuple[StepQuantity, ...]] = ("yield", "failed", "relevant", "used")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from ragtide_aggregator.statistics.causes.moved_step import MovedSteps, StepNumb
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments
 
 TOOLS: Mapping[str, Mapping[str, float]] = {
-    "search": {"called": 0.5, "yield": 0.5, "relevant": 0.7, "failed": 0.02},
-    "orders": {"called": 0.4, "yield": 0.4, "relevant": 0.6, "failed": 0.02},
+    "search": {"called": 0.5, "yield": 0.5, "relevant": 0.7, "used": 0.6, "failed": 0.02},
+    "orders": {"called": 0.4, "yield": 0.4, "relevant": 0.6, "used": 0.6, "failed": 0.02},
     "fetch": {"relevant": 0.6, "failed": 0.02},
     "book": {"failed": 0.05},
 }
@@ -101,6 +101,19 @@ def test_the_tools_that_moved_and_those_that_may_have(changes: Changes, moved: s
 def test_a_tool_is_named_as_the_whole_cause_only_if_every_other_tool_is_as_before() -> None:
     assert named(SEARCH_WORSE, without=("fetch",)) == ({"search"}, set())
     assert named(SEARCH_WORSE, without=("fetch", "orders")) == (set(), {"search"})
+
+
+def test_a_small_fall_is_named_by_comparison_with_a_tool_that_is_as_before_and_not_if_all_fell() -> None:
+    less = {("search", "yield"): -0.1, ("search", "relevant"): -0.1}
+    assert named(less, without=("fetch",)) == ({"search"}, set())
+    all_less = {**less, ("orders", "yield"): -0.1, ("orders", "relevant"): -0.1}
+    assert named(all_less, without=("fetch",)) == (set(), {"search", "orders"})
+
+
+def test_a_tool_whose_relevant_results_are_no_longer_used_is_named_and_not_said_to_be_as_before() -> None:
+    unused = {("search", "used"): -0.4}
+    assert named(unused, without=("fetch",)) == ({"search"}, set())
+    assert named({**unused, ("orders", "used"): -0.4}, without=("fetch",)) == (set(), {"search", "orders"})
 
 
 def test_other_tools_that_runs_begin_with_are_said_beside_the_tools() -> None:

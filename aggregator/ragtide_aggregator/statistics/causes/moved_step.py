@@ -15,13 +15,15 @@ is **open**:
   retriever is as before: harder questions lower all. It is as before if its relevance is.
 - **A tool** of an agent, called in the first round of some runs: what it brings there depends on the question and the
   agent alone, because a tool that breaks changes what the agent asks later. It moved if the relevant share of what it
-  brings (its `yield`) certainly fell, while as many runs begin with it as before (`called`) and the yield of another
-  such tool is as before: harder questions lower all, and other questions come with another share. Or if more of its
-  calls fail (`failed`): questions do not make a tool time out. It is as before if its yield is, and it fails no more.
+  brings (its `yield`) certainly fell, and by more standard deviations than that of another such tool, which fell little
+  if at all: harder questions lower all. As many runs must begin with it as before (`called`): other questions come with
+  another share. Or if more of its calls fail (`failed`): questions do not make a tool time out. Or, if no tool moved in
+  this way, if its results are used less in the same comparison (`used`). It is as before if its yield is, it fails no
+  more, and its results are used as before.
 - **A tool that is only called later** moved if more of its calls fail, or fewer find something relevant (`relevant`)
   while all tools of the first round are as before. It is as before if both are. One that certainly few runs call
   explains nothing, and is left out.
-- **The generator** moved if its `focus` certainly moved, or if adherence certainly fell while all steps of retrieval
+- **The generator** moved if its `focus` certainly moved (of an agent: fell), or if adherence certainly fell while all steps of retrieval
   are as before: worse documents may lower adherence, too. It is as before if both are.
 
 All else is open: a single retriever, retrievers of which nothing is shared, several rerankers, two retrievers whose
@@ -40,6 +42,7 @@ other: benchmarks/measured/moved_steps.md (`make movedsteps`).
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -54,7 +57,7 @@ ComponentKind = Literal["retriever", "reranker", "tool", "generator"]
 
 StepQuantity = Literal[
     "relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus", "adherence", "failed", "relevant",
-    "called",
+    "used", "called",
 ]  # fmt: skip
 """As the last part of the names of the metrics of a step or a tool; `adherence` is that of the answer, and `called` the
 share of the runs that begin with a call of the tool."""
@@ -71,7 +74,7 @@ _OF_OWN: Final = frozenset[str](["order", "ranking", "focus"])
 _USED: Final[dict[ComponentKind, frozenset[str]]] = {
     "retriever": frozenset(["agreement", "used_recall", "order", "yield"]),
     "reranker": frozenset(["ranking"]),
-    "tool": frozenset(["yield", "failed", "relevant", "called"]),
+    "tool": frozenset(["yield", "failed", "relevant", "used", "called"]),
     "generator": frozenset(["focus", "adherence"]),
 }
 """Numbers that say something where there is a reranker."""
@@ -131,6 +134,16 @@ class NumberChange(Interval[float, float]):
     def fell_far(self) -> bool:
         """Whether it certainly fell by more than the margin."""
         return self.upper < -self.margin
+
+    @property
+    def fell_little(self) -> bool:
+        """Whether it certainly fell by no more than what another step's fault may move."""
+        return self.lower > -self.margin * SAME_OF_OWN / SAME
+
+    def fell_more_than(self, other: "NumberChange") -> bool:
+        """Return whether it certainly fell by more than another number did, each in its own margins."""
+        halves = [(change.upper - change.lower) / 2 / change.margin for change in (self, other)]
+        return self.estimate / self.margin - other.estimate / other.margin + hypot(*halves) < 0
 
     @property
     def rose_far(self) -> bool:
@@ -206,7 +219,8 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
         for number in numbers
         if number.quantity in used[number.kind] and min(number.before.n[0], number.since.n[0]) >= LEAST_N
     ]
-    alpha = (1 - confidence) / max(len(known) * looks, 1)
+    yields = sum(number.kind == "tool" and number.quantity == "yield" for number in known)
+    alpha = (1 - confidence) / max((len(known) + yields * (yields - 1) // 2) * looks, 1)
     changes = _changes(known, alpha, effects)
     rare = _rare_tools(numbers, alpha)
     steps: dict[Component, _Numbers] = {
@@ -221,7 +235,9 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
     )
     findings = _retrieval(retrievers, rerankers)
     findings |= _tools(tools, {number.step for number in numbers if number.quantity in ("yield", "relevant")})
-    findings |= {step: _generator(own, list(findings.values())) for step, own in generators.items()}
+    findings |= {
+        step: _generator(own, list(findings.values()), with_tools=bool(tools)) for step, own in generators.items()
+    }
     moved = tuple(step for step, known in findings.items() if known.evidence)
     unmoved = tuple(step for step, known in findings.items() if known.is_same and not known.evidence)
     rest = tuple(step for step in findings if step not in (*moved, *unmoved))
@@ -287,13 +303,20 @@ def _without_reranker(retrievers: dict[Component, _Numbers]) -> dict[Component, 
 def _tools(tools: dict[Component, _Numbers], searching: Collection[str]) -> dict[Component, _StepFinding]:
     first = {tool: own["yield"] for tool, own in tools.items() if "yield" in own}
     failing = {tool: (own["failed"],) for tool, own in tools.items() if "failed" in own and own["failed"].rose_far}
-    same = {tool for tool, brought in first.items() if brought.is_same and tool not in failing}
+    working = {tool: brought for tool, brought in first.items() if tool not in failing}
+    same = {
+        tool
+        for tool, brought in working.items()
+        if brought.is_same and not ("used" in tools[tool] and tools[tool]["used"].fell_far)
+    }
     findings: dict[Component, _StepFinding] = {}
     for tool, own in tools.items():
         evidence: _Evidence = failing.get(tool, ())
         is_same = tool in same
         if tool in first:
-            if first[tool].fell_far and "called" in own and own["called"].is_same and same - {tool}:
+            others = [brought for other, brought in working.items() if other != tool and brought.fell_little]
+            fell = first[tool].fell and any(first[tool].fell_more_than(other) for other in others)
+            if fell and "called" in own and own["called"].is_same:
                 evidence = (first[tool], *evidence)
         elif tool.step in searching:
             relevant = own.get("relevant")
@@ -304,7 +327,19 @@ def _tools(tools: dict[Component, _Numbers], searching: Collection[str]) -> dict
         else:
             is_same = "failed" in own and own["failed"].is_same
         findings[tool] = _StepFinding(evidence, is_same)
-    return findings
+    return findings if any(step.evidence for step in findings.values()) else findings | _unused_tools(tools, first)
+
+
+def _unused_tools(tools: dict[Component, _Numbers], first: Collection[Component]) -> dict[Component, _StepFinding]:
+    """Return the tools whose results count as relevant and are used less, while those of another tool are used."""
+    used = {tool: tools[tool]["used"] for tool in first if "used" in tools[tool]}
+    moved: dict[Component, _StepFinding] = {}
+    for tool, use in used.items():
+        others = [other for name, other in used.items() if name != tool and other.fell_little]
+        same_share = "called" in tools[tool] and tools[tool]["called"].is_same
+        if same_share and use.fell_far and any(use.fell_more_than(other) for other in others):
+            moved[tool] = _StepFinding((use,))
+    return moved
 
 
 def _rare_tools(numbers: Sequence[StepNumber], alpha: float) -> set[Component]:
@@ -317,9 +352,11 @@ def _rare_tools(numbers: Sequence[StepNumber], alpha: float) -> set[Component]:
     return {tool for tool, n in counts.items() if n + z * np.sqrt(n) + z**2 < RARE * runs}
 
 
-def _generator(own: _Numbers, before: Sequence[_StepFinding]) -> _StepFinding:
+def _generator(own: _Numbers, before: Sequence[_StepFinding], *, with_tools: bool) -> _StepFinding:
     focus, adherence = own.get("focus"), own.get("adherence")
-    evidence: _Evidence = (focus,) if focus is not None and focus.moved_far else ()
+    # Results that have no word of the question, as those in another language, raise the focus.
+    has_moved = focus is not None and (focus.fell_far if with_tools else focus.moved_far)
+    evidence: _Evidence = (focus,) if focus is not None and has_moved else ()
     if adherence is not None and adherence.fell_far and all(step.is_same for step in before):
         evidence += (adherence,)
     return _StepFinding(evidence, focus is not None and focus.is_same and (adherence is None or adherence.is_same))
