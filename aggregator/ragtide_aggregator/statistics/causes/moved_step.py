@@ -23,8 +23,8 @@ is **open**:
 - **A tool that is only called later** moved if more of its calls fail, or fewer find something relevant (`relevant`)
   while all tools of the first round are as before. It is as before if both are. One that certainly few runs call
   explains nothing, and is left out.
-- **The generator** moved if its `focus` certainly moved (of an agent: fell), or if adherence certainly fell while all steps of retrieval
-  are as before: worse documents may lower adherence, too. It is as before if both are.
+- **The generator** moved if its `focus` certainly moved (of an agent: fell), or if adherence certainly fell while all
+  steps of retrieval are as before: worse documents may lower adherence, too. It is as before if both are.
 
 All else is open: a single retriever, retrievers of which nothing is shared, several rerankers, two retrievers whose
 order moved before one reranker. **The steps that moved explain the change alone** only if every other step is as
