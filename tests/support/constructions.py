@@ -5,10 +5,11 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.retrieval_steps import step_name
 
 RIGHT: Final = "right"
 NOT_RECORDED: Final = "not recorded"
-_FIELDS: Final = ("question", "documents", "response")
+_FIELDS: Final = ("question", "documents", "response", "calls")
 
 
 def check_recorded(found: Sequence[RagInteraction], truth: dict[str, Any]) -> None:
@@ -21,11 +22,17 @@ def check_recorded(found: Sequence[RagInteraction], truth: dict[str, Any]) -> No
     if truth["outcome"] != RIGHT:
         assert [_content(interaction, _FIELDS) for interaction in found] == []
         return
-    seen = sorted(truth["seen"], key=lambda answer: str(answer["question"]))
+    seen = sorted(map(_with_calls, truth["seen"]), key=lambda answer: str(answer["question"]))
     assert seen
     pairs = zip_longest(sorted(found, key=lambda interaction: interaction.question), seen)
     came = [_content(interaction, answer or _FIELDS) for interaction, answer in pairs if interaction]
     assert [_with_seen_response(*pair) for pair in zip_longest(came, seen)] == seen
+
+
+def _with_calls(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer with its calls by the names of their steps; without a call with an empty list."""
+    calls = [[number, step_name(name), failed] for number, name, failed in answer.get("calls", ())]
+    return {**answer, "calls": calls}
 
 
 def _content(interaction: RagInteraction, fields: Any) -> dict[str, Any]:
@@ -34,6 +41,7 @@ def _content(interaction: RagInteraction, fields: Any) -> dict[str, Any]:
     own = {
         "documents": sorted(texts) if "documents_in_any_order" in fields else texts,
         "documents_in_any_order": True,
+        "calls": [[call.round, call.name, call.error is not None] for call in interaction.calls],
         "history": [turn.question for turn in interaction.history or ()],
         "ids": [document.id for document in interaction.documents],
         "response_is_cut": interaction.metadata.get("response_cut") == "true",

@@ -81,7 +81,7 @@ def assemble(trace: StoredTrace, now_ms: int, settings: IngestSettings, user_ids
     """
     arrivals = trace.arrivals_ms()
     spans = trace.read_spans()
-    tree = Tree(spans, settings.retrieval_names)
+    tree = Tree(spans, settings.retrieval_names, settings.action_names)
     first = next((node.span for node in tree.nodes if not node.is_missing), tree.root.span)
     service = str(first.resource.get("service.name", ""))[:SERVICE_CHARS]
     assembly = Assembly(trace, now_ms, "close", now_ms, service=service)
@@ -131,7 +131,7 @@ def _choose_next_step(
 
 def _span_ids(group: SpanGroup) -> list[str]:
     # A span that retrieves and answers is in both.
-    span_ids = list(dict.fromkeys(node.span.span_id for node in (*group.retrievals, *group.calls)))
+    span_ids = list(dict.fromkeys(node.span.span_id for node in (*group.retrievals, *group.calls, *group.tools)))
     return [*span_ids, group.anchor.span.span_id] if group.anchor.is_explicit else span_ids
 
 
@@ -150,13 +150,15 @@ def _complete_ms(
 
 
 def _settled_ms(anchor: Node, tree: Tree, arrivals: dict[str, int], settings: IngestSettings) -> int | None:
-    """Return when all spans below an anchor have come; None if not all above have, so that nothing is known."""
+    """Return when all spans below an anchor have come; None if one above or below is missing: nothing is known."""
     node: Node | None = anchor
     while node is not None and not node.is_missing and not _is_top(node):
         node = node.parent
     if node is None or node.is_missing:
         return None
     below = tree.nodes[anchor.first : anchor.last + 1]
+    if any(node.is_missing for node in below):
+        return None
     return max(arrivals[node.span.span_id] for node in below if not node.is_missing) + int(1000 * settings.settle_s)
 
 

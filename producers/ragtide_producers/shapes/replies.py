@@ -235,6 +235,12 @@ def has_objects(value: Any) -> bool:
     )
 
 
+def tool_content(value: Any) -> Any:
+    """Return the content of the message of a tool; a value that is none as it is."""
+    tool = _tool_message(value) if isinstance(value, Mapping) else None
+    return value if tool is None else next((tool[key] for key in _RESULTS if tool.get(key) is not None), None)
+
+
 def _tool_message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
     inner = next((value[key] for key in _TOOL_WRAPPERS if isinstance(value.get(key), Mapping)), value)
     return inner if len(inner.keys() & _TOOL_KEYS) > 1 or (inner is not value and "tool_call_id" in inner) else None

@@ -1,4 +1,4 @@
-"""Which spans of a trace are its retrievals, and which are the model calls that may have answered."""
+"""Which spans of a trace are its retrievals, its model calls that may have answered, and the calls of its agents."""
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..shapes.replies import has_objects
-from .conventions import WRITING_WORDS
+from .conventions import DECODERS
 from .reading import if_readable
 from .requests import none_in
 from .tree import Node, Tree
@@ -36,7 +36,7 @@ def retrievals_of(tree: Tree) -> list[Node]:
                 covered_until = node.last
         elif node.role == "llm":
             calls.append(node.first)
-        elif node.role == "tool" or (node.role == "other" and node.is_search):
+        elif (node.role == "tool" and not node.is_action) or (node.role == "other" and node.is_search):
             tools.append(node)
     places = [node.first for node in kept]
     for node in reversed(tools):  # those below come first
@@ -49,8 +49,7 @@ def retrievals_of(tree: Tree) -> list[Node]:
 def _finds_documents(node: Node) -> bool:
     documents = if_readable(lambda: node.documents, None)
     if not documents:
-        writes = any(word in name.lower() for name in node.names for word in WRITING_WORDS)
-        return documents is not None and node.searches and not writes
+        return documents is not None and node.searches and not node.writes
     return (
         node.searches
         or if_readable(lambda: has_objects(node.output), False)
@@ -98,3 +97,44 @@ def _differ(call: Node, calls: Sequence[Node]) -> bool:
         if text.startswith(said) or said.startswith(text) or other.given_texts == call.given_texts:
             return False
     return True
+
+
+def tools_of(tree: Tree, calls: Sequence[Node]) -> list[Node]:
+    """Return the calls of tools that an agent made, in the order of a walk.
+
+    Of tools inside each other the outermost is the call, such as that of an MCP client around that of its server. If a
+    model inside the outer tool asked for the inner one, the outer tool is another agent, and the inner call is one of
+    its run. A tool that failed is a call; what an attempt did that failed as a whole is none.
+
+    Args:
+        tree: the trace.
+        calls: its model calls that succeeded.
+    """
+    asked_ns: dict[Node, int] = {}
+    """The first start below a node of a model call that asks for tools."""
+    with_model = {node for node in tree.nodes if node.role == "llm"}
+    for call in calls:
+        if if_readable(lambda call=call: call.calls_tools, True) or call.is_blank:  # type: ignore[misc]
+            asked_ns[call] = call.span.start_ns
+    for node in reversed(tree.nodes):
+        if node in with_model and node.parent is not None:
+            with_model.add(node.parent)
+        if node in asked_ns and node.parent is not None:
+            asked_ns[node.parent] = min(asked_ns.get(node.parent, asked_ns[node]), asked_ns[node])
+    kept: dict[Node, None] = {}
+    around: dict[Node | None, Node | None] = {None: None}
+    """The call that a node is a part of."""
+    is_left_out: dict[Node | None, bool] = {None: False}
+    for node in tree.nodes:
+        outer = around[node.parent]
+        around[node] = outer
+        if node.is_tool and not node.is_control and not is_left_out[node.parent]:
+            is_asked_for = outer is None or asked_ns.get(outer, node.span.start_ns) < node.span.start_ns
+            if is_asked_for:
+                if outer is not None:
+                    kept.pop(outer, None)
+                kept[node] = None
+                around[node] = node
+        hides = (node.role in HIDING and not node.is_tool) or node.span.name.startswith(DECODERS)
+        is_left_out[node] = is_left_out[node.parent] or hides or (node.failed and node in with_model)
+    return list(kept)

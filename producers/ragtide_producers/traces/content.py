@@ -179,7 +179,7 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         return GroupDocuments(group.anchor.explicit_documents)
     if not group.calls and not group.anchor.is_explicit:
         return GroupDocuments([], (), "retrieval", _left(group, []) or None)
-    joined, is_unknown = _join_retrievals(group, question)
+    joined, is_unknown = join_retrievals(group.retrievals, partial(may_hide_documents, group, question))
     if (is_unknown and not joined) or any(document.text is None for document in joined):
         return GroupDocuments(_prompt_documents(group, joined, question, answer), source="prompt")
     returned = list(_returned(group))
@@ -187,7 +187,10 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     answers_itself = any(node.role == "llm" or node.answers_itself for node in group.retrievals)
     standing = None if answers_itself or not texts else given_in(group, question, answer, texts)
     if standing is None or standing.prompts is None:
-        return GroupDocuments(joined, joined, "retrieval")
+        source: Literal["prompt", "retrieval"] = (
+            "prompt" if any(node.is_run for node in group.retrievals) else "retrieval"
+        )
+        return GroupDocuments(joined, joined, source)
     if not standing.texts:
         contexts = _other_contexts(standing.prompts, question, texts)
         return GroupDocuments(contexts, contexts, "prompt", _left(group, []))
@@ -196,7 +199,10 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     left = _left(group, [*shown, *whole])
     known = (question or "", *(document.text or "" for document in shown))
     cut = [document for document, part in zip(whole, shown, strict=True) if document.text != part.text]
-    if rephrased_text(standing.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
+    # What is no search may stand there in any words.
+    beside = {document for node in group.retrievals if node.is_beside for document in node.documents or ()}
+    changed = [document.text or "" for document in (*left, *cut) if document not in beside]
+    if rephrased_text(standing.prompts, changed, known) is not None:
         raise UnreadableError(
             "the prompts that led to the answer have some of the retrieved documents as they are, and others in other "
             "words, such as with hidden names: set the attribute ragtide.documents"
@@ -204,16 +210,30 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     return GroupDocuments(shown, whole, "prompt", left)
 
 
-def _join_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
+def may_hide_documents(group: SpanGroup, question: str | None) -> bool:
+    """Whether a prompt has documents, so that a retrieval without an output may have found some."""
+    prompts = (prompt for call in group.calls for prompt in call.prompts)
+    in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
+    return in_prompt or any(call.prompt_documents for call in group.calls)
+
+
+def join_retrievals(retrievals: Iterable[Node], may_hide: Callable[[], bool]) -> tuple[list[Found], bool]:
+    """Return the documents that retrievals left after each other, and whether those of some are unknown.
+
+    Args:
+        retrievals: by time.
+        may_hide: whether a retrieval without an output may have found documents.
+
+    Raises:
+        UnreadableError: the content of a span is not whole, or could be read in two ways.
+    """
     kept: dict[Node, list[Found]] = {}
     by_document: dict[str, list[Node]] = {}
     unknown, in_prompt = False, None
-    for retrieval in group.retrievals:
+    for retrieval in retrievals:
         documents = retrieval.documents
         if documents is not None and retrieval.is_silent and in_prompt is None:
-            prompts = [prompt for call in group.calls for prompt in call.prompts]
-            in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
-            in_prompt = in_prompt or any(call.prompt_documents for call in group.calls)
+            in_prompt = may_hide()
         if documents is None or (retrieval.is_silent and in_prompt):
             unknown = True
             continue

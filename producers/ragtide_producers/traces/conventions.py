@@ -451,6 +451,23 @@ WRITING_WORDS: Final = (
     "disable", "cancel", "submit", "send", "reindex", "research",
 )  # fmt: skip
 """Parts of the name of a tool whose empty reply does not say that it found nothing."""
+CONTROL_TOOLS: Final = (
+    "handoff", "handoff to ", "transfer_to_", "transfer_back_to_", "finish", "finish.__call__", "final_answer",
+    "final_result", "(merged tools)",
+)  # fmt: skip
+"""Names of tools by which an agent ends or gives its work to another agent, and their beginnings (with a space or an
+underscore at the end): OpenAI Agents, LlamaIndex, LangGraph, Google ADK, DSPy, smolagents, PydanticAI. Google ADK has a
+span of its own, beside parallel calls, with their results."""
+DECODERS: Final = ("FunctionCallingProgram.",)
+"""Beginnings of the names of spans in which a tool is only the form of a model's reply (LlamaIndex)."""
+ERROR_TYPE: Final = "error.type"
+"""Attribute of the span of a tool with the kind of its error."""
+TOOL_STATUS: Final = "gen_ai.tool.status"
+"""Attribute that says `error` of a tool that failed (Strands)."""
+CALL_WORDS: Final = ("execute_tool ", "mcp send tools/call ", "tools/call ", "running tool: ")
+"""Beginnings of the names of spans of tools that are no part of the name of the tool."""
+METHODS: Final = (".__call__", ".acall", ".call", "._use", "._run", ".run", ".forward", ".ainvoke", ".invoke")
+"""Ends of such names: the method that was called (DSPy, LlamaIndex, CrewAI, Haystack)."""
 AGENT_OPERATIONS: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent"})
 """Operations whose messages are those of the application: the question as it was asked, and the answer."""
 AGENT_NAMES: Final = ("gen_ai.agent.name", "agent.name")

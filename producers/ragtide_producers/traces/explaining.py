@@ -1,12 +1,13 @@
 """The way from the spans of a trace to its interactions, span by span, with the reasons."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ragtide_runtime.settings.ingest import IngestSettings
 
+from ..shapes.calls import ToolCall
 from .calls_and_retrievals import HIDING
 from .explained_content import ExplainedContent, explained_content
 from .grouping import SpanGroup, groups_of
@@ -14,6 +15,7 @@ from .interactions import Mapped, interaction_of
 from .nothing import number_of, why_nothing
 from .reading import if_readable
 from .span import Span
+from .tool_calls import tool_calls_of
 from .tree import Node, Tree
 
 
@@ -54,11 +56,11 @@ def explain_traces(spans: Iterable[Span], settings: IngestSettings) -> list[Expl
 
 
 def _explained(spans: Sequence[Span], settings: IngestSettings) -> ExplainedTrace:
-    tree = Tree(spans, settings.retrieval_names)
+    tree = Tree(spans, settings.retrieval_names, settings.action_names)
     groups = groups_of(tree)
     contents = [explained_content(group, settings) for group in groups]
     parts = _parts(groups, contents)
-    unused = _unused(tree, parts)
+    unused = _unused(tree, parts, {tool for group in groups for tool in group.tools})
     lines = [
         ExplainedSpan(
             node.depth - 1,
@@ -85,7 +87,12 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
             own = if_readable(partial(getattr, retrieval, "documents"), None) or ()
             if gone := sum(document.text in left for document in own):
                 part += f", not given {gone}"
+            if retrieval.is_run:
+                part += f", calls in its messages: {len(retrieval.given_calls)}"
             parts[retrieval.span.span_id].append(part)
+        for place, (tool, call) in enumerate(zip(group.tools, tool_calls_of(group, content.question), strict=False), 1):
+            part = f"call {place} of interaction {number} (round {call.round})"
+            parts[tool.span.span_id].append(f"{part}{_outcome(tool, call)}")
         if group.asked_by is not None:
             parts[group.asked_by.span.span_id].append(f"question of interaction {number}")
         led = set(content.calls)
@@ -99,7 +106,21 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
     return parts
 
 
-def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]:
+def _outcome(tool: Node, call: ToolCall) -> str:
+    """Return why a call has no documents; an empty text if it has some."""
+    if call.error is not None:
+        return f", failed: {call.error}"
+    if call.documents is not None:
+        return "" if call.documents else ", found nothing"
+    if tool.is_action:
+        return ", no evidence by ingest.action_names"
+    if tool.result is None:
+        return ", without a result on its span"
+    return ", answered by a model" if tool.evidence else ", whose result is no evidence"
+
+
+def _unused(tree: Tree, parts: Mapping[str, list[str]], tools: Collection[Node]) -> dict[Node, list[str]]:
+    called = tree.nearest(tools)
     hiding = tree.nearest({node for node in tree.nodes if node.role in HIDING})
     calls = tree.nearest({node for node in tree.nodes if node.role == "llm"})
     failed = tree.nearest({node for node in tree.nodes if node.failed})
@@ -110,7 +131,9 @@ def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]
             holding.add(node.parent)
     reasons: dict[Node, list[str]] = {}
     for node in tree.nodes:
-        if node.failed:
+        if node.role == "tool" and (node.is_control or called[node.parent] is not None):
+            why = "it only steers agents" if node.is_control else "a part of the call around it"
+        elif node.failed:
             why = "it failed"
         elif node.role not in ("retrieval", "rerank", "llm", "tool"):
             continue

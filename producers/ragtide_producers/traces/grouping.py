@@ -10,7 +10,7 @@ from typing import Final
 
 from ..shapes.literals import UnreadableError
 from .attributes import first
-from .calls_and_retrievals import HIDING, calls_of, retrievals_of
+from .calls_and_retrievals import HIDING, calls_of, retrievals_of, tools_of
 from .conventions import AGENT_NAMES
 from .reading import if_readable, plain_text
 from .requests import inside, is_request, none_in, nothing_was_given, repeats_documents, stands_in
@@ -40,6 +40,8 @@ class SpanGroup:
     calls: tuple[Node, ...]
     """Model calls that succeeded, by time; the last of them that has a text is the answer. Empty if no document was
     left to ask a model about."""
+    tools: tuple[Node, ...] = ()
+    """Calls of tools that agents of the run made, by time, also those that failed."""
     turn: int | None = None
     """Number of the turn, if several turns share the anchor."""
     later: tuple[Node, ...] = ()
@@ -56,13 +58,17 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     The anchor of a retrieval is the request above it: the highest span of its process that has a question and the
     answer which a model wrote after the retrieval. Without a request it is the lowest span below which a model call of
     no request began later. If no model was asked after retrievals that found nothing, their anchor is the highest span
-    that has a question and an answer. What failed is not used. The time is linear in the number of spans, but for a
-    sort.
+    that has a question and an answer. What failed is not used, but for calls of tools: a search that failed counts as
+    one without documents. The time is linear in the number of spans, but for a sort.
     """
     calls = calls_of(tree)
     _assign_results(tree, calls)
     _assign_parts(tree)
-    searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call))}
+    tools = tools_of(tree, calls)
+    failed_searches = {tool for tool in tools if tool.is_failed_search}
+    searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call)), *failed_searches}
+    if not searches and not any(node.is_tool for node in tree.nodes):
+        searches = _runs_in_messages(calls)
     if not searches and not any(node.is_explicit for node in tree.nodes):
         return []
     retrievals = [node for node in tree.nodes if node in searches]
@@ -88,7 +94,46 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     by_time = _sort_by_time(free)
     groups = [replace(group, asked_by=_asking_call(group.anchor, by_time)) for group in _add_later_calls(groups, free)]
     groups += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
+    groups = _add_tools(tree, groups, requests, tools, failed_searches)
     return sorted(groups, key=lambda group: (group.anchor.first, group.turn or 0))
+
+
+def _add_tools(
+    tree: Tree,
+    groups: Sequence[SpanGroup],
+    requests: Collection[Node],
+    tools: Sequence[Node],
+    failed_searches: Collection[Node],
+) -> list[SpanGroup]:
+    if not tools:
+        return list(groups)
+    nearest = tree.nearest({*requests, *(group.anchor for group in groups)})
+    own: dict[Node | None, list[Node]] = {}
+    for tool in tools:
+        own.setdefault(nearest[tool], []).append(tool)
+    by_anchor: dict[Node, list[SpanGroup]] = {}
+    for group in groups:
+        by_anchor.setdefault(group.anchor, []).append(group)
+    complete: list[SpanGroup] = []
+    for anchor, turns in by_anchor.items():
+        starts = [min((node.span.start_ns for node in (*turn.retrievals, *turn.calls)), default=0) for turn in turns]
+        by_turn: list[list[Node]] = [[] for _ in turns]
+        for tool in _sort_by_time(own.get(anchor, ())):
+            # A retrieval with which a turn starts may be inside the tool.
+            by_turn[max(0, bisect_right(starts, tool.span.end_ns) - 1)].append(tool)
+        complete += [_with_evidence(*pair, failed_searches) for pair in zip(turns, by_turn, strict=True)]
+    return complete
+
+
+def _with_evidence(group: SpanGroup, tools: Sequence[Node], failed_searches: Collection[Node]) -> SpanGroup:
+    """Return the group with calls of tools, and with those among its retrievals whose results are evidence."""
+    retrievals = [node for node in group.retrievals if node not in failed_searches]
+    working = sorted(node.first for node in (*retrievals, *group.calls))
+    for tool in tools:
+        if none_in(working, tool) and tool.evidence:
+            tool.documents, tool.is_beside = tool.evidence, True
+            retrievals.append(tool)
+    return replace(group, retrievals=_sort_by_time(retrievals), tools=tuple(tools))
 
 
 def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:
@@ -240,7 +285,7 @@ def _anchors(
                 anchor = node if _ends_there(node, anchor) else anchor
             elif not anchor.is_explicit and answered.get(anchor, -1) < node.span.start_ns and not node.answers_itself:
                 anchor = None
-            if anchor is not None and not _failed_below(anchor, failed[node]):
+            if anchor is not None and (not _failed_below(anchor, failed[node]) or node.is_failed_search):
                 anchors.setdefault(anchor, []).append(node)
         path.append(node)
     return anchors
@@ -296,6 +341,15 @@ def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -
 
 def _retrieves(call: Node) -> bool:
     return if_readable(lambda: call.documents is not None or call.hidden_documents is not None, False)
+
+
+def _runs_in_messages(calls: Sequence[Node]) -> set[Node]:
+    """Return the model calls whose messages have the calls of a run, where no tool has a span."""
+    shown = {call for call in calls if call.shows_searches}
+    for call in shown:
+        call.is_run = True
+        call.documents = [document for given in call.given_calls for document in given.documents or ()]
+    return shown
 
 
 def _ends_there(node: Node, anchor: Node | None) -> bool:

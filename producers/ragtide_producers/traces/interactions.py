@@ -1,6 +1,6 @@
 """A trace becomes RAG interactions, each with its source, or with the reason why it cannot be used."""
 
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,10 +10,12 @@ from typing import Any, Final
 from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.user_ids import AS_SENT, UserIds
 from ragtide_schemas import InvalidEntryError, RagInteraction
-from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, ENTRY_MAX_BYTES
+from ragtide_schemas.plain_values import LeftOut
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
+from ..shapes.documents import Found
 from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, text_in
 from .attributes import OWN, first, with_prefix
@@ -83,7 +85,8 @@ class Mapped:
 
 def interactions_of(spans: Iterable[Span], settings: IngestSettings, user_ids: UserIds = AS_SENT) -> list[Mapped]:
     """Return the interactions of one trace, by time; the order of the spans does not matter."""
-    return [interaction_of(group, settings, user_ids) for group in groups_of(Tree(spans, settings.retrieval_names))]
+    tree = Tree(spans, settings.retrieval_names, settings.action_names)
+    return [interaction_of(group, settings, user_ids) for group in groups_of(tree)]
 
 
 def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds = AS_SENT) -> Mapped:
@@ -96,11 +99,12 @@ def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds
     kept = [probability for probability in probabilities if probability is not None]
     mapped = Mapped(own_id if isinstance(own_id, str) else trace_id, None, probability=min(kept, default=None))
     try:
-        fields = {"interaction_id": mapped.interaction_id, **fields_of(group, nodes, settings)}
+        left_out = LeftOut()
+        fields = {"interaction_id": mapped.interaction_id, **fields_of(group, nodes, settings, left_out)}
         if kept:
             fields["sampling_probability"] = mapped.probability
         interaction = sent(RagInteraction.from_fields, fields, utc_now())
-        interaction = interaction.with_left_out(sum((node.left_out for node in nodes if node.left_out), Counter()))
+        interaction = interaction.with_left_out(sum((node.left_out for node in nodes if node.left_out), left_out))
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
     except BrokenTextError as error:
@@ -111,6 +115,11 @@ def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
     interaction = user_ids.with_pseudonym(interaction)
     payload = interaction.encode()
+    if len(payload) > ENTRY_MAX_BYTES and interaction.calls:
+        steps = tuple(step.model_copy(update={"query": None, "arguments": None}) for step in interaction.steps or ())
+        interaction = interaction.model_copy(update={"steps": steps})
+        interaction = interaction.with_left_out(LeftOut({"steps.arguments": len(interaction.calls)}))
+        payload = interaction.encode()
     if len(payload) > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
         interaction = interaction.model_copy(update={"history": None})
         payload = interaction.encode()
@@ -120,13 +129,14 @@ def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds
     return replace(mapped, interaction=interaction, payload=payload)
 
 
-def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings) -> dict[str, Any]:
+def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings, left_out: LeftOut) -> dict[str, Any]:
     """Return the fields of the interaction, but for its id.
 
     Args:
         group: its spans.
         nodes: the anchor and the spans above it from the nearest on, then its model calls and its retrievals.
         settings: names of attributes and keys.
+        left_out: takes the count of what is left out.
 
     Raises:
         RefusedError: the interaction cannot be used.
@@ -136,6 +146,8 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
     response = answer_of(group, (*settings.answer_keys, *ANSWER_KEYS))
     documents, retrieved, source, not_given = documents_in(group, question, response)
     has_texts = documents is not None and all(document.text is not None for document in documents)
+    if group.tools:
+        documents, retrieved = _bounded(documents, left_out), retrieved[:DOCUMENTS_MAX]
     contents = {"question": question, "documents": has_texts or None, "response": response}
     if missing := [name for name, content in contents.items() if content is None]:
         raise _missing_content(missing, nodes, group)
@@ -144,6 +156,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
         *filter(None, (*(node.own for node in nodes), *(with_prefix(node.span.resource, OWN) for node in nodes)))
     )
     usage, about_cost = usage_of(group, own)
+    steps, steps_left_out = steps_of(group, question, retrieved or documents or (), left_out)
     units = (node.span.time_unit for node in nodes)
     places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
     segments = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])
@@ -172,12 +185,28 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
         or _first_text(nodes, "session"),
         "turn": own.get("turn"),
         "history": history_of(group, own.get("history"), question, documents, given_only=not settings.history),
-        "steps": steps_of(group, retrieved),
+        "steps": steps,
+        "steps_left_out": steps_left_out,
         "user_id": own.get("user_id") or _first_text(nodes, "user"),
         "source": "otel",
         "usage": usage,
         "metadata": {name: value for name, value in metadata.items() if value is not None},
     }
+
+
+def _bounded(documents: Sequence[Found] | None, left_out: LeftOut) -> list[Found] | None:
+    """Return the documents that an interaction may have, with texts that they may have: of a run all calls count."""
+    if documents is None:
+        return None
+    if len(documents) > DOCUMENTS_MAX:
+        left_out["documents"] = len(documents) - DOCUMENTS_MAX
+    kept = list(documents[:DOCUMENTS_MAX])
+    long = [place for place, document in enumerate(kept) if len(document.text or "") > DOCUMENT_TEXT_MAX_CHARS]
+    for place in long:
+        kept[place] = kept[place]._replace(text=(kept[place].text or "")[:DOCUMENT_TEXT_MAX_CHARS])
+    if long:
+        left_out["documents.text"] = len(long)
+    return kept
 
 
 def _missing_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanGroup) -> RefusedError:

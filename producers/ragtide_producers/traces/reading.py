@@ -11,11 +11,12 @@ from typing import Any, Final, TypeVar
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.printable import printable
 
+from ..shapes.calls import ToolCall, calls_in, evidence_in
 from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
 from ..shapes.messages import Message, all_texts, last_of, message_of, messages_of, results_by_call, tool_results_of
-from ..shapes.replies import documents_in, is_error, reports_nothing
+from ..shapes.replies import documents_in, is_error, reports_nothing, tool_content
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
 from .attributes import (
@@ -38,23 +39,29 @@ from .attributes import (
 )
 from .conventions import (
     AGENT_OPERATIONS,
+    CALL_WORDS,
     CONTENT_WORDS,
+    CONTROL_TOOLS,
     CONVENTIONS,
     DOCUMENT_KEYS,
     ENVELOPED,
     ENVELOPES,
+    ERROR_TYPE,
     FRAMEWORK_SESSIONS,
     GENAI,
     HAYSTACK,
     LLM_WORDS,
+    METHODS,
     OPERATIONS,
     PREPARED_CALLS,
     RAG_WORDS,
     SERVED_MODEL,
     SETTINGS_OF_CALLS,
     THREAD_KEYS,
+    TOOL_STATUS,
     TOOL_WORDS,
     WRITING_OPERATIONS,
+    WRITING_WORDS,
     Role,
 )
 from .span import Span
@@ -176,15 +183,22 @@ class SpanReading:
     Args:
         span: the span.
         retrieval_names: names of spans and tools that are retrievals, in lower case.
+        action_names: names of tools whose results are no evidence, in lower case.
     """
 
-    def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, span: Span, retrieval_names: frozenset[str] = frozenset(), action_names: frozenset[str] = frozenset()
+    ) -> None:
         self.span = span
         self.left_out: Counter[str] = Counter()
         """What was left out of the contents on purpose, by name, such as `response.reasoning`."""
+        self.is_run = False
+        """Whether the messages of a model call are all that is known of a run of an agent."""
+        self.is_beside = False
+        """Whether the span is no search, and its result is evidence because its run has a search."""
         self.repeated_result: Any = None
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
-        self._retrieval_names = retrieval_names
+        self._retrieval_names, self._action_names = retrieval_names, action_names
         self._events_cut = False
         self._read_once: dict[Any, Any] = {}
         self.attributes = self._read_events() if span.events else span.attributes
@@ -230,8 +244,10 @@ class SpanReading:
         """The role, by the attribute of a dialect, else by the documents, else by the name."""
         if self._groups and self._flattened("reranked").items:
             return "rerank"
-        if self._retrieval_names and not self._retrieval_names.isdisjoint(map(str.lower, self.names)):
-            return "retrieval"
+        return "retrieval" if self._is_named(self._retrieval_names) else self._own_role
+
+    @cached_property
+    def _own_role(self) -> Role:
         named = self.attributes.keys() & ROLE_NAMES
         for name, roles in ROLES if named else ():
             kind = self.attributes[name] if name in named else None
@@ -255,6 +271,94 @@ class SpanReading:
         role = role_by_words(self.span.name) if self._first("outputs") is not None else "other"
         # A step that only has the name of a search is one if nothing below it retrieves or answers (`retrievals_of`).
         return "other" if role == "retrieval" else role
+
+    def _is_named(self, names: frozenset[str]) -> bool:
+        return bool(names) and not names.isdisjoint(map(str.lower, self.names))
+
+    @cached_property
+    def is_tool(self) -> bool:
+        """Whether the span is the call of a tool, also of one that the settings name as a retrieval."""
+        return self.role == "tool" or (self.role == "retrieval" and self._own_role == "tool")
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the tool only steers agents: it ends the work of one, or gives it to another."""
+        name = self.tool_name.lower()
+        return any(name == known or (known[-1] in " _" and name.startswith(known)) for known in CONTROL_TOOLS)
+
+    @cached_property
+    def is_action(self) -> bool:
+        """Whether the settings name the tool as one whose results are no evidence."""
+        return self._is_named(self._action_names)
+
+    @cached_property
+    def evidence(self) -> list[Found] | None:
+        """The documents in the result of a tool, perhaps none; None if it is no evidence, such as `ok` of a booking."""
+        if self.is_action or self.failed or self.is_error:
+            return None
+        documents = if_readable(lambda: self.documents, None)
+        if documents is not None and (self.role == "retrieval" or (self.searches and not self.writes)):
+            return documents
+        # An envelope of a framework has words of its own, and no acknowledgement.
+        said = tool_content(self.result)
+        found = evidence_in(self.called_name, said)
+        return found if found is None or not documents or said is self.result else documents
+
+    @cached_property
+    def arguments(self) -> Any:
+        """What a tool was called with, as its span has it; None if it is not there."""
+        if self.inputs is not None:
+            return self.inputs
+        messages = next(self._contents("input_messages"), None)  # an event of Strands
+        last = messages[-1] if isinstance(messages, list) and messages else None
+        return last.get("content") if isinstance(last, dict) else None
+
+    @property
+    def error_sources(self) -> list[Any]:
+        """What says how a tool failed: exception, kind, message, result; an empty list if it did not fail."""
+        events = [event.attributes for event in self.span.events if event.name == "exception"]
+        kind = self.attributes.get(ERROR_TYPE)
+        steers = isinstance(kind, str) and kind.rpartition(".")[2] in (*CLOSING, *STEERING)
+        says_error = self.attributes.get(TOOL_STATUS) == "error" or (kind is not None and not steers)
+        if not (self.failed or says_error or self.is_error):
+            return []
+        messages = (attributes.get("exception.message") for attributes in events)
+        sources = [self.exception, None if steers else kind, *messages, all_texts(self.result)]
+        return [source for source in sources if source] or [True]
+
+    @cached_property
+    def given_calls(self) -> list[ToolCall]:
+        """The calls of tools among the messages that went into a model call, after the last question."""
+        calls = if_readable(lambda: calls_in(self._raw_messages("input_messages")), [])
+        return [call._replace(documents=None) if call.name.lower() in self._action_names else call for call in calls]
+
+    @property
+    def shows_searches(self) -> bool:
+        """Whether a model call that answers was given the results of searches by tools in its messages."""
+        return if_readable(lambda: self.is_final and any(map(self._is_search, self.given_calls)), False)
+
+    def _is_search(self, call: ToolCall) -> bool:
+        named = call.name.lower() in self._retrieval_names or role_by_words(call.name, tools=TOOL_WORDS) == "retrieval"
+        found = call.documents or ()
+        have_keys = bool(found) and all(document.id is not None or document.score is not None for document in found)
+        return have_keys or (named and (call.error is not None or call.documents is not None))
+
+    @cached_property
+    def asked_calls(self) -> list[ToolCall]:
+        """The calls of tools that the reply of a model call asks for."""
+        return if_readable(lambda: calls_in(self._raw_messages("output_messages")), [])
+
+    @property
+    def result(self) -> Any:
+        """The result of a tool, on its span or in a later message; None if it is not known."""
+        return if_readable(lambda: self.output, None) if self.has_output else self.repeated_result
+
+    @property
+    def called_name(self) -> str:
+        """The name of the tool, without what spans write before and after it."""
+        name = self.tool_name
+        start = next((len(word) for word in CALL_WORDS if name[:32].lower().startswith(word)), 0)
+        return name[start:].removesuffix(next(filter(name.endswith, METHODS), "")) or name
 
     @cached_property
     def switch(self) -> str:
@@ -305,7 +409,7 @@ class SpanReading:
             UnreadableError: documents are missing or cut, or could be read in two ways.
         """
         self._check_whole()
-        if self.role == "llm" or (self.role == "tool" and self.is_error):
+        if self.role == "llm" or (self.role == "tool" and (self.failed or self.is_error)):
             return self._answered.documents if self.role == "llm" else None
         if self._own_documents is not None:
             return self._own_documents
@@ -375,7 +479,7 @@ class SpanReading:
     @property
     def is_error(self) -> bool:
         """Whether the reply of a tool is an error."""
-        return if_readable(lambda: is_error(self.output if self.has_output else self.repeated_result), False)
+        return is_error(self.result)
 
     @property
     def is_silent(self) -> bool:
@@ -429,6 +533,11 @@ class SpanReading:
     def searches(self) -> bool:
         """Whether the name of the span or of its tool indicates a search."""
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self.names)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the name of the span or of its tool indicates that it writes or changes something."""
+        return any(word in name.lower() for name in self.names for word in WRITING_WORDS)
 
     @property
     def short_name(self) -> str:

@@ -1,55 +1,108 @@
-"""The retrieval steps of a trace: which retriever and reranker returned which documents of the interaction.
+"""The steps of a trace: which call of a tool, retriever and reranker returned which documents of the interaction.
 
 What cannot be matched without guessing is left out: a document is that of a span if its text is the same, or if its id
 is the same and no other document has it.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
 
-from ragtide_schemas.retrieval_steps import STEP_NAMES_MAX, StepKind, step_name
+from ragtide_schemas.limits import STEPS_MAX
+from ragtide_schemas.plain_values import LeftOut
+from ragtide_schemas.retrieval_steps import STEP_NAMES_MAX, StepKind
 
+from ..shapes.calls import DocumentPlaces, ToolCall, step_fields
 from ..shapes.documents import Found
 from .content import key_of
-from .conventions import HAYSTACK_NAME
 from .grouping import SpanGroup
 from .reading import if_readable
+from .requests import inside
+from .tool_calls import name_of, tool_calls_of
 from .tree import Node
 
-_VARYING: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4,}", re.IGNORECASE)
-"""Parts of a name that differ from trace to trace: each would be a step of its own."""
 
-_NAMELESS: Final[dict[StepKind, str]] = {"retriever": "retriever", "reranker": "reranker"}
+def steps_of(
+    group: SpanGroup, question: str | None, documents: Sequence[Found], left_out: LeftOut
+) -> tuple[list[dict[str, Any]] | None, int]:
+    """Return the steps of an interaction as its field has them, and the number of calls that are not among them.
 
-
-def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any]] | None:
-    """Return the steps of an interaction as its field has them; None if there is one step or none.
-
-    Spans of one name and kind are one step, so several queries of one retriever are joined. None, too, if a document of
-    the interaction came from no retriever, because texts were changed on the way, or if a name with its kind is that of
-    another step.
+    They are the calls of tools, and after them the retrieval steps for which no call stands. Without a call they are
+    None if there is one step or none. A call whose documents are not known has none: so is one that returned documents,
+    if a document of the interaction came from no step, because texts were changed on the way.
 
     Args:
         group: spans of the interaction.
+        question: its question.
         documents: that the generator got.
+        left_out: takes the count of what is left out.
+    """
+    calls = tool_calls_of(group, question)
+    if not calls:
+        return _retrieval_steps(group, documents), 0
+    places = DocumentPlaces(documents)
+    places_of = [set(places.of(call.documents or ())) for call in calls]
+    beside = replace(group, retrievals=_beside_calls(group, calls))
+    returned = if_readable(lambda: _returned(beside), None) or {}
+    known = set().union(*places_of, *(places.of(list(by_key.values())) for by_key in returned.values()))
+    if len(known) < len(documents) or left_out["documents"]:
+        calls = [
+            call if own or not call.documents else call._replace(documents=None)
+            for call, own in zip(calls, places_of, strict=True)
+        ]
+    steps, calls_left_out = step_fields(calls, documents, left_out)
+    names = {step["name"] for step in steps}
+    others = _retrieval_steps(beside, documents, names, known) or []
+    fits = len(names) + len(others) <= STEP_NAMES_MAX and len(steps) + len(others) <= STEPS_MAX
+    return [*steps, *(others if fits else ())], calls_left_out
+
+
+def _beside_calls(group: SpanGroup, calls: Sequence[ToolCall]) -> tuple[Node, ...]:
+    """Return the retrievals for which no call stands; those inside a call only if it returned other documents."""
+    by_place = sorted(group.retrievals, key=attrgetter("first"))
+    stand_in: set[Node] = set()
+    for tool, call in zip(group.tools, calls, strict=True):
+        own = inside(tool, by_place)
+        keys = {key_of(document) for document in call.documents or ()}
+        leaves = if_readable(lambda own=own: [leaf for leaf, _ in _leaves(own)], [])  # type: ignore[misc]
+        if call.error or all({key_of(document) for document in leaf.documents or ()} == keys for leaf in leaves):
+            stand_in.update(own)
+    return tuple(node for node in group.retrievals if node not in stand_in)
+
+
+def _retrieval_steps(
+    group: SpanGroup,
+    documents: Sequence[Found],
+    names_of_calls: Collection[str] = (),
+    places_of_calls: Collection[int] = (),
+) -> list[dict[str, Any]] | None:
+    """Return the retrievers and rerankers of an interaction; None if there is one or none, and no call.
+
+    Spans of one name and kind are one step, so several queries of one retriever are joined. None, too, if a document of
+    the interaction came from no step, because texts were changed on the way, or if a name with its kind is that of
+    another step.
     """
     returned = if_readable(lambda: _returned(group), None) or {}
-    counts = Counter(name for name, _ in returned)
+    counts = Counter([*(name for name, _ in returned), *names_of_calls])
     names = {step: f"{step[0][:50]}_{step[1]}" if counts[step[0]] > 1 else step[0] for step in returned}
-    if not 2 <= len(returned) <= STEP_NAMES_MAX or len(set(names.values())) < len(names):
+    least = 1 if names_of_calls else 2
+    if not least <= len(returned) <= STEP_NAMES_MAX or len({*names.values(), *names_of_calls}) < len(names) + len(
+        names_of_calls
+    ):
         return None
-    places = {step: _places(list(by_key.values()), documents) for step, by_key in returned.items()}
+    known = DocumentPlaces(documents)
+    places = {step: known.of(list(by_key.values())) for step, by_key in returned.items()}
     retrievers = {step: by_key for step, by_key in returned.items() if step[1] == "retriever"}
-    if {place for step in retrievers for place in places[step]} != set(range(len(documents))):
+    if {*places_of_calls, *(place for step in retrievers for place in places[step])} != set(range(len(documents))):
         return None
-    known = all(document.text is not None for by_key in retrievers.values() for document in by_key.values())
+    have_texts = all(document.text is not None for by_key in retrievers.values() for document in by_key.values())
     by_document = Counter(key for by_key in retrievers.values() for key in by_key)
     steps: list[dict[str, Any]] = []
     for step, by_key in returned.items():
         fields = {"name": names[step], "kind": step[1], "documents": places[step], "returned": len(by_key)}
-        if known and step in retrievers and len(retrievers) > 1:
+        if have_texts and step in retrievers and len(retrievers) > 1:
             fields["shared"] = sum(by_document[key] > 1 for key in by_key)
         steps.append(fields)
     return steps
@@ -59,7 +112,7 @@ def _returned(group: SpanGroup) -> dict[tuple[str, StepKind], dict[str, Found]]:
     # The steps have the order in which their spans ended, so that a reranker comes after its retrievers.
     steps: dict[tuple[str, StepKind], dict[str, Found]] = {}
     for node, kind in sorted(_leaves(group.retrievals), key=lambda leaf: (leaf[0].span.end_ns, leaf[0].span.start_ns)):
-        step = steps.setdefault((_name_of(node, kind), kind), {})
+        step = steps.setdefault((name_of(node, kind), kind), {})
         for document in node.documents or ():
             step.setdefault(key_of(document), document)
     return steps
@@ -87,31 +140,11 @@ def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
 def _parts(retrieval: Node) -> list[Node]:
     parts: list[Node] = []
     waiting = list(retrieval.parts)
-    name = _name_of(retrieval, "retriever")
+    name = name_of(retrieval, "retriever")
     while waiting:
         part = waiting.pop()
-        if _name_of(part, "retriever") == name and part.role == retrieval.role:
+        if name_of(part, "retriever") == name and part.role == retrieval.role:
             waiting.extend(part.parts)
         else:
             parts.append(part)
     return parts
-
-
-def _name_of(node: Node, kind: StepKind) -> str:
-    name = node.own.get("step") or node.span.attributes.get(HAYSTACK_NAME) or node.tool_name
-    return step_name(_VARYING.sub(" ", str(name)[:400])) or _NAMELESS[kind]
-
-
-def _places(returned: Sequence[Found], documents: Sequence[Found]) -> list[int]:
-    by_text = {document.text: index for index, document in enumerate(documents)}
-    by_id = {document.id: index for index, document in enumerate(documents)}
-    ids = Counter(document.id for document in documents)
-    own_ids = Counter(document.id for document in returned)
-    places: dict[int, None] = {}
-    for document in returned:
-        place = None if document.text is None else by_text.get(document.text)
-        if place is None and document.id is not None and own_ids[document.id] == ids[document.id] == 1:
-            place = by_id[document.id]
-        if place is not None:
-            places[place] = None
-    return list(places)

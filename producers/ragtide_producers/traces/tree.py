@@ -1,9 +1,10 @@
 """The spans of a trace as a tree, whatever is missing or wrong among the ids of their parents."""
 
-from collections.abc import Container, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from ..shapes.texts import ANSWER_KEYS
 from .reading import SpanReading, if_readable
@@ -14,6 +15,10 @@ TRACE: Final = ""
 ABOVE_MAX: Final = 100
 """Most spans above a node that say something about it, beside the highest: else a deep chain would take a square of
 its length."""
+TOOLS_MAX: Final = 64
+"""Most tools that began before a span without a parent, and may have called it."""
+PARTS_MAX: Final = 32
+"""Most spans below the call of a tool that are looked at for what its own span lacks."""
 SKEW_NS: Final = 20_000_000
 """Nanoseconds before the start of its parent from which the start of a span is due to a clock, and not to rounding."""
 
@@ -21,8 +26,8 @@ SKEW_NS: Final = 20_000_000
 class Node(SpanReading):
     """A span in its place in the tree, or one that is missing: a parent that has not arrived, or the whole trace."""
 
-    def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset(), *, is_missing: bool = False) -> None:
-        super().__init__(span, retrieval_names)
+    def __init__(self, span: Span, *names: frozenset[str], is_missing: bool = False) -> None:
+        super().__init__(span, *names)
         self.is_missing = is_missing
         self.parent: Node | None = None
         self.children: list[Node] = []
@@ -49,6 +54,28 @@ class Node(SpanReading):
         if at is not None and at.depth >= self.top.depth:
             yield self.top
 
+    @cached_property
+    def tool_parts(self) -> list["Node"]:
+        """This tool and the tools right inside it, such as that of a server: among the first spans below it."""
+        nodes, waiting = list[Node](), [self]
+        while waiting and len(nodes) < PARTS_MAX:
+            nodes.append(node := waiting.pop())
+            waiting.extend(reversed(node.children[:PARTS_MAX]))
+        return [node for node in nodes if node.is_tool]
+
+    @cached_property
+    def call_errors(self) -> list[Any]:
+        """What says how the call of this tool failed; the spans inside it only if its own has no result."""
+        parts = [self] if self.error_sources or self.result is not None else self.tool_parts
+        return next(filter(None, (part.error_sources for part in parts)), [])
+
+    @property
+    def is_failed_search(self) -> bool:
+        """Whether the span is a search by a tool that failed, or whose reply is an error."""
+        if not self.is_tool or self.is_action or not self.call_errors:
+            return False
+        return self.role == "retrieval" or (self.searches and not self.writes)
+
     def __contains__(self, other: "Node") -> bool:
         """Whether the other node is this node or below it."""
         return self.first <= other.first <= self.last
@@ -57,21 +84,25 @@ class Node(SpanReading):
 class Tree:
     """The tree of one trace.
 
-    Spans that share a parent which is missing are siblings. Of a circle of parents, the earliest span becomes a root.
-    No span starts before its parent: one that does has a clock that is behind, and its times are moved, together with
-    those of the spans below it on the same clock. A model call that wrote the answer of its parent is moved to the end
-    of the parent.
+    Spans that share a parent which is missing are siblings. If they began while a tool of their process was open, below
+    which there is nothing, they are those of an agent that the tool called, and that never ended. Of a circle of
+    parents, the earliest span becomes a root. No span starts before its parent: one that does has a clock that is
+    behind, and its times are moved, together with those of the spans below it on the same clock. A model call that
+    wrote the answer of its parent is moved to the end of the parent.
 
     Args:
         spans: spans of one trace; of spans with the same id the last counts.
         retrieval_names: names of spans and tools that are retrievals.
+        action_names: names of tools whose results are no evidence.
     """
 
-    def __init__(self, spans: Iterable[Span], retrieval_names: Iterable[str] = ()) -> None:
+    def __init__(
+        self, spans: Iterable[Span], retrieval_names: Iterable[str] = (), action_names: Iterable[str] = ()
+    ) -> None:
         by_id = {span.span_id: span for span in spans}
         ordered = sorted(by_id.values(), key=lambda span: (span.start_ns, -span.end_ns, span.span_id))
-        names = frozenset(map(str.lower, retrieval_names))
-        nodes = {span.span_id: Node(span, names) for span in ordered}
+        names = [frozenset(map(str.lower, given)) for given in (retrieval_names, action_names)]
+        nodes = {span.span_id: Node(span, *names) for span in ordered}
         self.root = Node(Span("", TRACE, None, "", 0, 0), is_missing=True)
         above = {**nodes, TRACE: self.root}
         in_circles = _heads_of_circles(ordered, by_id)
@@ -85,6 +116,9 @@ class Tree:
         for node in nodes.values():
             if node.parent is not None:
                 node.parent.children.append(node)
+        missing = [node for node in above.values() if node.is_missing and node is not self.root]
+        if missing:
+            _adopt([node for node in nodes.values() if node.parent is self.root], missing)
         for node in above.values():
             if node is not self.root and node.parent is None:
                 node.parent = self.root
@@ -131,6 +165,28 @@ class Tree:
         for node in reversed(nodes):
             node.last = max((child.last for child in node.children), default=node.first)
         return nodes
+
+
+def _adopt(tops: Sequence[Node], missing: Sequence[Node]) -> None:
+    """Put missing parents below the tools that called them."""
+    waiting, tools = list(tops), list[Node]()
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(node.children)
+        if not node.children and node.is_tool:
+            tools.append(node)
+    tools.sort(key=lambda tool: tool.span.start_ns)
+    for node in missing if tools else ():
+        first = min((child.span for child in node.children), key=lambda span: span.start_ns)
+        last = bisect_right(tools, first.start_ns, key=lambda tool: tool.span.start_ns)
+        around = [
+            tool
+            for tool in tools[max(0, last - TOOLS_MAX) : last]
+            if first.start_ns <= tool.span.end_ns and tool.span.resource == first.resource
+        ]
+        if len(around) == 1 and not first.parent_is_remote:
+            node.parent = around[0]
+            around[0].children.append(node)
 
 
 def _leaked(nodes: list[Node]) -> list[Node]:

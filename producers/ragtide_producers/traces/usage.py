@@ -57,7 +57,7 @@ def usage_of(group: SpanGroup, own: Mapping[str, Any]) -> tuple[dict[str, Any] |
         "prompt_tokens": totals[0] if are_known else None,
         "completion_tokens": totals[1] if are_known else None,
         "cost_usd": cost_usd,
-        "retrieval_latency_s": seconds_of(covered_ns(group.retrievals)),
+        "retrieval_latency_s": seconds_of(covered_ns(node for node in group.retrievals if not node.is_run)),
     }
     numbers |= {field: own[f"usage.{field}"] for field in AnswerUsage.model_fields if f"usage.{field}" in own}
     return {name: number for name, number in numbers.items() if number is not None} or None, about_cost

@@ -25,6 +25,8 @@ class IngestSettings(BaseModel):
     retrieval_names: tuple[AttributeName, ...] = ()
     """Names of spans or tools whose replies are retrieved documents, such as `handbook`; upper and lower case are the
     same."""
+    action_names: tuple[AttributeName, ...] = ()
+    """Names of tools whose results are never evidence, such as `book_return`; upper and lower case are the same."""
     segments: dict[Name, AttributeName] = Field(default_factory=dict)
     """Segments of the interactions: the attribute of a span or its resource by the name of the segment."""
     history: bool = True

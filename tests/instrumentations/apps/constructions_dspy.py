@@ -311,7 +311,7 @@ def search_objects(query: str) -> list[dict[str, str]]:
 
 def weather(city: str) -> str:
     """Return the weather of a city."""
-    return "It is 21 degrees warm."
+    return truth.WEATHER
 
 
 def _acts(tool: str, **arguments: str) -> str:
@@ -326,7 +326,7 @@ def react() -> None:
     for tool in (search_handbook, search_objects):
         agent = dspy.ReAct("question -> response", tools=[tool], max_iters=3)
         acts = _acts(tool.__name__, query="Eiffel Tower built")
-        answered(agent, truth.asked(), acts, FINISHED, ANSWER)
+        answered(agent, truth.asked(), acts, FINISHED, ANSWER, calls=[(1, tool.__name__)])
         MODEL.requests.clear()
 
 
@@ -335,7 +335,7 @@ def react_with_two_tools() -> None:
     agent = dspy.ReAct("question -> response", tools=[search_handbook, weather], max_iters=4)
     question = f"{truth.asked()} And how warm is it there?"
     acts = _acts("search_handbook", query="Eiffel Tower built"), _acts("weather", city="Paris")
-    answered(agent, question, *acts, FINISHED, ANSWER)
+    answered(agent, question, *acts, FINISHED, ANSWER, calls=[(1, "search_handbook"), (2, "weather")])
 
 
 @construction("chain_as_tool")
@@ -350,7 +350,7 @@ def module_as_tool() -> None:
     inner = fields(reasoning="It is said.", response="In 1889 it was.")
     last = fields(reasoning="The tool says so.", response="Finally: in 1889.")
     acts = _acts("ask_handbook", question="the year of the Eiffel Tower")
-    answered(agent, truth.asked(), acts, inner, FINISHED, last, through=[inner, last])
+    answered(agent, truth.asked(), acts, inner, FINISHED, last, through=[inner, last], calls=[(1, "ask_handbook")])
 
 
 MODEL.requests.clear()

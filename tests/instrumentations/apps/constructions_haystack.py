@@ -250,7 +250,7 @@ def search_index(query: str) -> str:
 
 def weather(city: str) -> str:
     """Return the weather of a city."""
-    return "It is 21 degrees warm."
+    return truth.WEATHER
 
 
 def agent_of(*tools: Any, **options: Any) -> Agent:
@@ -995,4 +995,5 @@ def two_turns_of_an_agent() -> None:
     saw(second, output["last_message"].text, [HANDBOOK["pluto-found"]], history=[first])
 
 
+truth.HAS_TOOL_SPANS[0] = False
 truth.run_all(sys.argv[1:])

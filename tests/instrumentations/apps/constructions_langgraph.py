@@ -453,7 +453,7 @@ def tool_that_fails_first() -> None:
     asking.add_edge("tools", "assistant")
     question = truth.asked(1)
     with scripted(truth.after_tools(*[call("search_documents", query="Nile long")] * 2)):
-        saw(question, run(asking.compile(), question))
+        saw(question, run(asking.compile(), question), failed=1)
 
 
 @construction("sub_agents")

@@ -866,7 +866,7 @@ def search_objects(query: str) -> list[dict[str, str]]:
 
 def weather(city: str) -> str:
     """Return the weather of a city."""
-    return "It is 21 degrees warm."
+    return truth.WEATHER
 
 
 def search_index(query: str) -> str:
@@ -954,10 +954,11 @@ def agent_finds_nothing() -> None:
         saw(question, _run(agent_of(search_objects), question), [])
 
 
-@construction("tool_error_only", "not recorded")
+@construction("tool_error_only")
 def agent_tool_fails() -> None:
+    question = truth.asked()
     with scripted(after_tools(call("search_index", query="Eiffel"), final=lambda _: "I cannot search.")):
-        _run(agent_of(search_index), truth.asked())
+        saw(question, _run(agent_of(search_index), question), failed=1)
 
 
 @construction("agent_without_search", "not recorded")
@@ -1021,7 +1022,7 @@ def react() -> None:
         replies = _react(("search", "Eiffel Tower year"), answer="It was built in 1889, as I found.")
         with scripted(in_turn(*replies)):
             agent = ReActAgent(tools=[tool_of(Handbook())], streaming=streaming)
-            saw(question, _run(agent, question), through=replies[-1:])
+            saw(question, _run(agent, question), through=replies[-1:], calls=[(1, "search")])
         MODEL.requests.clear()
 
 
@@ -1031,7 +1032,7 @@ def react_with_two_rounds() -> None:
     replies = _react(("rivers", "river Nile"), ("space", "Pluto"), answer="6650 kilometres, and Tombaugh.")
     with scripted(in_turn(*replies)):
         agent = ReActAgent(tools=[tool_of(Handbook(2), "rivers"), tool_of(Handbook(1), "space")], streaming=False)
-        saw(question, _run(agent, question), through=replies[-1:])
+        saw(question, _run(agent, question), through=replies[-1:], calls=[(1, "rivers"), (2, "space")])
 
 
 @construction("chain_as_tool")
@@ -1044,7 +1045,8 @@ def engine_as_tool() -> None:
     question = truth.asked()
     first, last = _react(("tower", "year of the Eiffel Tower"), answer="It was in 1889, says the engine.")
     with scripted(in_turn(first, "In 1889.", last)):
-        saw(question, _run(ReActAgent(tools=tools_of(), streaming=False), question), through=["In 1889.", last])
+        agent = ReActAgent(tools=tools_of(), streaming=False)
+        saw(question, _run(agent, question), through=["In 1889.", last], calls=[(1, "tower")])
 
 
 @construction("sub_agents")

@@ -318,18 +318,19 @@ def tool_that_fails_first() -> None:
 
     question = truth.asked(1)
     with scripted(truth.after_tools(*[call("search_handbook", query="Nile long")] * 2)):
-        saw(question, run(agent_of(search_handbook), question))
+        saw(question, run(agent_of(search_handbook), question), failed=1)
 
 
-@construction("tool_error_only", "not recorded")
+@construction("tool_error_only")
 def tool_that_fails() -> None:
     @function_tool
     def search_handbook(query: str) -> str:
         """Search the documents."""
         raise RuntimeError("the index timed out")
 
+    question = truth.asked(1)
     with scripted(truth.after_tools(call("search_handbook", query="Nile long"))):
-        run(agent_of(search_handbook), truth.asked(1))
+        saw(question, run(agent_of(search_handbook), question), failed=1)
 
 
 @construction("other_tool", "not recorded")

@@ -151,7 +151,7 @@ def retries_in_plain_code() -> None:
             shown = run(agent, question)
         except Exception:  # noqa: BLE001 - as applications do it
             shown = run(agent, question)
-    saw(question, shown)
+    saw(question, shown, calls=[(1, "search_documents")])
 
 
 @construction("failed", "not recorded")
@@ -331,17 +331,18 @@ def tool_that_fails_first() -> None:
 
     question = truth.asked(1)
     with scripted(truth.after_tools(*[call("search_documents", query="Nile long")] * 2)):
-        saw(question, run(agent_of(search_documents), question))
+        saw(question, run(agent_of(search_documents), question), failed=1)
 
 
-@construction("tool_error_only", "not recorded")
+@construction("tool_error_only")
 def tool_that_fails() -> None:
     def search_documents(query: str) -> str:
         """Search the documents."""
         return "Error: the index timed out"
 
+    question = truth.asked(1)
     with scripted(truth.after_tools(call("search_documents", query="Nile long"))):
-        run(agent_of(search_documents), truth.asked(1))
+        saw(question, run(agent_of(search_documents), question), failed=1)
 
 
 @construction("other_tool", "not recorded")

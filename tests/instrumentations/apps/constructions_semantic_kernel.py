@@ -58,7 +58,7 @@ class Weather:
 
     @kernel_function(description="Return the weather of a city")
     def weather(self, city: str) -> str:
-        return "It is 21 degrees warm."
+        return truth.WEATHER
 
 
 def agent_of(*plugins: Any, model: str = "gpt-4o-mini") -> ChatCompletionAgent:
@@ -128,10 +128,11 @@ def empty_answer() -> None:
     saw(question, shown, [text for _, text in truth.search("Eiffel Tower built", 3)])
 
 
-@construction("tool_error_only", "not recorded")
+@construction("tool_error_only")
 def agent_tool_fails() -> None:
     with scripted(after_tools(call("Broken-search", query="Eiffel"), final=lambda _: "I cannot search.")):
-        asyncio.run(ask(agent_of(Broken()), truth.asked()))
+        question = truth.asked()
+        saw(question, asyncio.run(ask(agent_of(Broken()), question)), failed=1)
 
 
 @construction("agent_without_search", "not recorded")

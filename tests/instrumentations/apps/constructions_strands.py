@@ -61,7 +61,7 @@ def search_index(query: str) -> str:
 @tool
 def weather(city: str) -> str:
     """Return the weather of a city."""
-    return "It is 21 degrees warm."
+    return truth.WEATHER
 
 
 def agent_of(*tools: Any, **options: Any) -> Agent:
@@ -178,10 +178,11 @@ def empty_answer() -> None:
     saw(question, shown, [text for _, text in truth.search("Eiffel Tower built", 3)])
 
 
-@construction("tool_error_only", "not recorded")
+@construction("tool_error_only")
 def agent_tool_fails() -> None:
     with scripted(after_tools(call("search_index", query="Eiffel"), final=lambda _: "I cannot search.")):
-        agent_of(search_index)(truth.asked())
+        question = truth.asked()
+        saw(question, text_of(agent_of(search_index)(question)), failed=1)
 
 
 @construction("agent_without_search", "not recorded")

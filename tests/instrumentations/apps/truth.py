@@ -49,6 +49,15 @@ TOPICS = (
 STRANGE = "What is the capital of Australia?"
 """A question of which the handbook has nothing."""
 
+WEATHER = "It is 21 degrees warm."
+"""What a tool says that is no search: a document where the calls of tools have spans."""
+HAS_TOOL_SPANS = [True]
+"""Whether the libraries of the application make spans of the calls of tools."""
+NO_CALLS = frozenset(
+    ("research", "ask_researcher", "transfer_to_expert", "handoff", "final_result", "Answer", "DocumentRelevanceList")
+)
+"""Tools that are other agents, hand the question over, or are the form of an answer."""
+
 _COMMON = {"when", "was", "the", "how", "long", "where", "does", "did", "who", "what", "with", "its", "about", "reply"}
 _numbers = itertools.count(11)
 
@@ -229,6 +238,8 @@ def saw(
     documents: Iterable[str] | None = None,
     *,
     through: Iterable[str] | None = None,
+    calls: Iterable[tuple[int, str]] | None = None,
+    failed: int = 0,
     **more: Any,
 ) -> None:
     """Note an answer that the application showed.
@@ -238,6 +249,8 @@ def saw(
         response: as the user saw it.
         documents: texts that the model got, if they are others than those of the handbook in the prompts.
         through: replies of the model whose prompts had the documents, if the response is not one of them.
+        calls: round and name of each call of a tool, if they are others than those for which the model asked.
+        failed: number of the first calls, which failed.
         more: other fields of the interaction, such as `session_id`; `documents_in_any_order` if branches run in
             parallel, and `response_is_cut` if a stream was closed.
     """
@@ -247,13 +260,27 @@ def saw(
         placed = [
             (number, place, text)
             for number, prompt in enumerate(prompts)
-            for text in HANDBOOK.values()
+            for text in (*HANDBOOK.values(), *([WEATHER] if HAS_TOOL_SPANS[0] else ()))
             for spelled in (text, json.dumps(text)[1:-1], repr(text)[1:-1], html.escape(text))
             if (place := prompt.find(spelled)) >= 0
         ]
         documents = dict.fromkeys(text for _, _, text in sorted(placed))
     texts = sorted(documents) if "documents_in_any_order" in more else list(documents)
-    _current.seen.append({"question": question, "documents": texts, "response": response, **more})
+    made = list(_asked_calls(question) if calls is None else calls)
+    with_calls = {"calls": [[*call, place < failed] for place, call in enumerate(made)]} if made else {}
+    _current.seen.append({"question": question, "documents": texts, "response": response, **with_calls, **more})
+
+
+def _asked_calls(question: str) -> Iterator[tuple[int, str]]:
+    """Yield round and name of the calls that the model asked for, for a question and for what no question is in."""
+    numbers = re.findall(r"within (\d+) words", question)
+    rounds = 0
+    for messages, reply in MODEL.requests if HAS_TOOL_SPANS[0] else ():
+        last = re.findall(r"within (\d+) words", prompt_of(messages))[-1:]
+        names = [name for name, _ in reply.tools if name not in NO_CALLS] if isinstance(reply, Calls) else []
+        if names and (not last or last == numbers[-1:]):
+            rounds += 1
+            yield from ((rounds, name) for name in names)
 
 
 class _Tracing:

@@ -1,0 +1,133 @@
+"""The calls of the tools of a run: their rounds by time, what they were asked, what they returned, how they failed."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from operator import attrgetter
+from typing import Any, Final
+
+from ragtide_schemas.limits import LATENCY_MAX_S
+from ragtide_schemas.retrieval_steps import step_name
+
+from ..shapes.calls import ToolCall, error_kind
+from ..shapes.documents import Found
+from .content import join_retrievals, may_hide_documents
+from .conventions import HAYSTACK_NAME
+from .grouping import SpanGroup
+from .reading import if_readable
+from .requests import inside
+from .tree import Node
+
+_VARYING: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4,}", re.IGNORECASE)
+"""Parts of a name that differ from trace to trace: each would be a step of its own."""
+
+
+def name_of(node: Node, otherwise: str) -> str:
+    """Return the name of the step of a retrieval or of a tool.
+
+    Args:
+        node: the span.
+        otherwise: the name if nothing of that of the span may be in the name of a step.
+    """
+    given = node.called_name if node.is_tool else node.tool_name
+    name = node.own.get("step") or node.span.attributes.get(HAYSTACK_NAME) or given
+    return step_name(_VARYING.sub(" ", str(name)[:400])) or otherwise
+
+
+def tool_calls_of(group: SpanGroup, question: str | None) -> list[ToolCall]:
+    """Return the calls of the tools of a group of spans by time, with their rounds.
+
+    Args:
+        group: the spans of an interaction.
+        question: its question.
+    """
+    if not group.tools:
+        shown = next((call for call in reversed(group.calls) if call.is_run), None)
+        return [] if shown is None else shown.given_calls
+    asked = _Asked(group.calls)
+    rounds = _rounds(group.tools, asked)
+    retrievals = sorted(group.retrievals, key=attrgetter("first"))
+    may_hide = cache(partial(may_hide_documents, group, question))
+    calls: list[ToolCall] = []
+    for tool in group.tools:
+        error = error_kind(tool.call_errors) if tool.call_errors else None
+        given = (if_readable(partial(getattr, part, "arguments"), None) for part in tool.tool_parts)
+        arguments = next((value for value in given if value is not None), None)
+        call_id = tool.text("call_id")
+        found = inside(tool, retrievals)
+        calls.append(
+            ToolCall(
+                name_of(tool, "tool"),
+                asked.arguments_of(tool) if arguments is None else arguments,
+                call_id,
+                rounds[tool],
+                error=error,
+                latency_s=min(max(0.0, (tool.span.end_ns - tool.span.start_ns) / 1e9), LATENCY_MAX_S),
+                documents=None if error is not None else _documents_of(tool, found, may_hide),
+            )
+        )
+    return calls
+
+
+def _documents_of(tool: Node, retrievals: Sequence[Node], may_hide: Callable[[], bool]) -> Sequence[Found] | None:
+    if tool.is_action:
+        return None
+    if not retrievals:
+        return [] if tool.evidence == [] else None
+    joined, is_unknown = if_readable(lambda: join_retrievals(retrievals, may_hide), ([], True))
+    return None if is_unknown and not joined else joined
+
+
+def _rounds(tools: Sequence[Node], asked: "_Asked") -> dict[Node, int]:
+    """Return the rounds of calls: a call is of the round after the last one that had ended when it was asked for."""
+    asked_ns = {tool: asked.time_of(tool) for tool in tools}
+    by_end = sorted(tools, key=lambda tool: tool.span.end_ns)
+    rounds: dict[Node, int] = {}
+    last = ended = 0
+    for tool in sorted(tools, key=lambda tool: (asked_ns[tool], tool.span.start_ns)):
+        while ended < len(by_end) and by_end[ended].span.end_ns <= asked_ns[tool] and by_end[ended] in rounds:
+            last = max(last, rounds[by_end[ended]])
+            ended += 1
+        rounds[tool] = last + 1
+    return rounds
+
+
+class _Asked:
+    """Which model call asked for which call of a tool, and with what."""
+
+    def __init__(self, calls: Sequence[Node]) -> None:
+        asking = [call for call in calls if if_readable(partial(getattr, call, "calls_tools"), True)]
+        self._asking = asking or list(calls)
+        self._by_id: dict[str, tuple[Node, ToolCall]] = {}
+        self._by_name: dict[str | None, list[Node]] = {}
+        for call in self._asking:
+            for wanted in call.asked_calls:
+                self._by_name.setdefault(step_name(wanted.name), []).append(call)
+                if wanted.call_id is not None:
+                    self._by_id.setdefault(wanted.call_id, (call, wanted))
+
+    def time_of(self, tool: Node) -> int:
+        """Return the start of the model call that asked for a call; of the call itself if none is known."""
+        call = self._call_of(tool)
+        return tool.span.start_ns if call is None else call.span.start_ns
+
+    def arguments_of(self, tool: Node) -> Any:
+        """Return the arguments of a call in the reply that asked for it; None if they are not known."""
+        call, wanted = self._by_id.get(tool.text("call_id") or "", (None, None))
+        if wanted is None and (call := self._call_of(tool)) is not None:
+            named = [asked for asked in call.asked_calls if step_name(asked.name) == step_name(tool.called_name)]
+            wanted = named[0] if len(named) == 1 else None
+        return None if wanted is None else wanted.arguments
+
+    def _call_of(self, tool: Node) -> Node | None:
+        start_ns = tool.span.start_ns
+        call, _ = self._by_id.get(tool.text("call_id") or "", (None, None))
+        if call is not None and call.span.start_ns <= start_ns:
+            return call
+        named: Sequence[Node] = self._by_name.get(step_name(tool.called_name), ())
+        for calls in (named, self._asking):
+            place = bisect_left(calls, start_ns, key=lambda call: call.span.start_ns)
+            if place:
+                return calls[place - 1]
+        return None
