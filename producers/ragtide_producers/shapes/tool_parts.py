@@ -126,6 +126,8 @@ def result_message(message: Mapping[str, Any]) -> CallResult:
 
 
 def _call(part: Mapping[str, Any], kind: str) -> AskedCall:
+    if isinstance(part.get("tool_call"), Mapping):  # OpenInference
+        part = part["tool_call"]
     inner = next((part[key] for key in ("function", "custom") if isinstance(part.get(key), Mapping)), part)
     if kind == "tool_invocation" and isinstance(part.get("toolInvocation"), Mapping):
         inner = part["toolInvocation"]

@@ -451,13 +451,8 @@ WRITING_WORDS: Final = (
     "disable", "cancel", "submit", "send", "reindex", "research",
 )  # fmt: skip
 """Parts of the name of a tool whose empty reply does not say that it found nothing."""
-CONTROL_TOOLS: Final = (
-    "handoff", "handoff to ", "transfer_to_", "transfer_back_to_", "finish", "finish.__call__", "final_answer",
-    "final_result", "(merged tools)",
-)  # fmt: skip
-"""Names of tools by which an agent ends or gives its work to another agent, and their beginnings (with a space or an
-underscore at the end): OpenAI Agents, LlamaIndex, LangGraph, Google ADK, DSPy, smolagents, PydanticAI. Google ADK has a
-span of its own, beside parallel calls, with their results."""
+MERGED_CALLS: Final = "(merged tools)"
+"""Name of the tool of a span that repeats the results of calls beside it (Google ADK)."""
 DECODERS: Final = ("FunctionCallingProgram.",)
 """Beginnings of the names of spans in which a tool is only the form of a model's reply (LlamaIndex)."""
 ERROR_TYPE: Final = "error.type"

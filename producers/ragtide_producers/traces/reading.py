@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.printable import printable
 
-from ..shapes.calls import ToolCall, calls_in, evidence_in
+from ..shapes.calls import ToolCall, calls_in
 from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_of
+from ..shapes.evidence import evidence_in, is_control
 from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
 from ..shapes.messages import Message, all_texts, last_of, message_of, messages_of, results_by_call, tool_results_of
 from ..shapes.replies import documents_in, is_error, reports_nothing, tool_content
@@ -41,7 +42,6 @@ from .conventions import (
     AGENT_OPERATIONS,
     CALL_WORDS,
     CONTENT_WORDS,
-    CONTROL_TOOLS,
     CONVENTIONS,
     DOCUMENT_KEYS,
     ENVELOPED,
@@ -51,6 +51,7 @@ from .conventions import (
     GENAI,
     HAYSTACK,
     LLM_WORDS,
+    MERGED_CALLS,
     METHODS,
     OPERATIONS,
     PREPARED_CALLS,
@@ -283,8 +284,7 @@ class SpanReading:
     @property
     def is_control(self) -> bool:
         """Whether the tool only steers agents: it ends the work of one, or gives it to another."""
-        name = self.tool_name.lower()
-        return any(name == known or (known[-1] in " _" and name.startswith(known)) for known in CONTROL_TOOLS)
+        return self.tool_name == MERGED_CALLS or is_control(self.called_name)
 
     @cached_property
     def is_action(self) -> bool:
@@ -335,7 +335,12 @@ class SpanReading:
     @property
     def shows_searches(self) -> bool:
         """Whether a model call that answers was given the results of searches by tools in its messages."""
-        return if_readable(lambda: self.is_final and any(map(self._is_search, self.given_calls)), False)
+
+        def shows() -> bool:
+            # Of an earlier question are the calls before the last text of the user.
+            return self.is_final and bool(self.tool_results) and any(map(self._is_search, self.given_calls))
+
+        return if_readable(shows, False)
 
     def _is_search(self, call: ToolCall) -> bool:
         named = call.name.lower() in self._retrieval_names or role_by_words(call.name, tools=TOOL_WORDS) == "retrieval"
