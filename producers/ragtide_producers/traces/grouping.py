@@ -51,6 +51,11 @@ class SpanGroup:
     asked_by: Node | None = None
     """The model call that asked for the tool at the anchor, whose result was the answer: it has the user's question."""
 
+    @property
+    def is_run(self) -> bool:
+        """Whether an agent called tools, whose spans or messages are known."""
+        return bool(self.tools) or any(node.is_run for node in self.retrievals)
+
 
 def groups_of(tree: Tree) -> list[SpanGroup]:
     """Return the interactions of a trace, by time.

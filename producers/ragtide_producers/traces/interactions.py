@@ -146,7 +146,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings,
     response = answer_of(group, (*settings.answer_keys, *ANSWER_KEYS))
     documents, retrieved, source, not_given = documents_in(group, question, response)
     has_texts = documents is not None and all(document.text is not None for document in documents)
-    if group.tools:
+    if group.is_run:
         documents, retrieved = _bounded(documents, left_out), retrieved[:DOCUMENTS_MAX]
     contents = {"question": question, "documents": has_texts or None, "response": response}
     if missing := [name for name, content in contents.items() if content is None]:

@@ -63,13 +63,13 @@ def _beside_calls(group: SpanGroup, calls: Sequence[ToolCall]) -> tuple[Node, ..
     """Return the retrievals for which no call stands; those inside a call only if it returned other documents."""
     by_place = sorted(group.retrievals, key=attrgetter("first"))
     stand_in: set[Node] = set()
-    for tool, call in zip(group.tools, calls, strict=True):
+    for tool, call in zip(group.tools, calls, strict=False):  # calls in messages have no spans
         own = inside(tool, by_place)
         keys = {key_of(document) for document in call.documents or ()}
         leaves = if_readable(lambda own=own: [leaf for leaf, _ in _leaves(own)], [])  # type: ignore[misc]
         if call.error or all({key_of(document) for document in leaf.documents or ()} == keys for leaf in leaves):
             stand_in.update(own)
-    return tuple(node for node in group.retrievals if node not in stand_in)
+    return tuple(node for node in group.retrievals if node not in stand_in and not node.is_run)
 
 
 def _retrieval_steps(

@@ -401,3 +401,49 @@ def test_an_explanation_says_which_call_of_which_round_a_tool_is_and_why_it_has_
         "unused: it only steers agents",
         "documents of interaction 1: 1, call 3 of interaction 1 (round 2)",
     ]
+
+
+def chat(*given: dict[str, Any], reply: str = "Yes, you can.") -> Branch:
+    """Return a model call with the messages that went into it, and its reply."""
+    return branch(
+        "chat",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "m",
+            "gen_ai.input.messages": [*given],
+            "gen_ai.output.messages": [{"role": "assistant", "content": reply}],
+        },
+    )
+
+
+def asked(name: str, call_id: str, result: str) -> list[dict[str, Any]]:
+    """Return the messages of a call of a tool with its result."""
+    function = {"name": name, "arguments": '{"query": "lamp"}'}
+    return [
+        {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": call_id, "content": result},
+    ]
+
+
+QUESTION = {"role": "user", "content": "Can I return the lamp?"}
+
+
+@pytest.mark.parametrize("around", [None, {}, {"input": "Can I return the lamp?", "output": "Yes, you can."}])
+def test_the_calls_in_the_messages_of_the_answer_are_a_run_if_no_tool_has_a_span(around: dict[str, Any] | None) -> None:
+    last = chat(QUESTION, *asked("search_terms", "1", f'[{{"id": "a", "text": "{LAMP}"}}]'), *asked("mail", "2", "ok"))
+    (mapping,) = interactions_of(spans(last if around is None else branch("ask", around, last)), IngestSettings())
+    run = mapping.interaction
+    assert run is not None, mapping.detail
+    assert (run.question, run.response) == ("Can I return the lamp?", "Yes, you can.")
+    assert ([document.text for document in run.documents], run.metadata["documents_from"]) == ([LAMP], "prompt")
+    assert [(call.round, call.name, call.query, call.returned) for call in run.calls] == [
+        (1, "search_terms", "lamp", 1),
+        (2, "mail", "lamp", None),
+    ]
+    assert run.usage is None or run.usage.retrieval_latency_s is None
+
+
+def test_the_calls_of_an_earlier_question_are_no_run() -> None:
+    earlier = [QUESTION, *asked("search_terms", "1", LAMP), {"role": "assistant", "content": "Yes, you can."}]
+    last = chat(*earlier, {"role": "user", "content": "Who are you?"}, reply="A helper.")
+    assert interactions_of(spans(last), IngestSettings()) == []
