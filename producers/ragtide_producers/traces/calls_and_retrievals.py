@@ -110,6 +110,8 @@ def tools_of(tree: Tree, calls: Sequence[Node]) -> list[Node]:
         tree: the trace.
         calls: its model calls that succeeded.
     """
+    if not any(node.is_tool for node in tree.nodes):
+        return []
     asked_ns: dict[Node, int] = {}
     """The first start below a node of a model call that asks for tools."""
     with_model = {node for node in tree.nodes if node.role == "llm"}

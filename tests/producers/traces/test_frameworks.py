@@ -337,6 +337,9 @@ EMPTY = {
     "a tool of MCP in words": agent(
         tool({"content": [{"type": "text", "text": "No results found."}]}), chat(said("user", QUESTION))
     ),
+    "a search of an agent that failed": agent(
+        tool({"isError": True, "content": [{"type": "text", "text": "timeout"}]}), chat(said("user", QUESTION))
+    ),
     "an empty result only in the messages": agent(
         tool(),
         chat(said("user", QUESTION), said("assistant", CALL),
@@ -383,9 +386,6 @@ NONE = {
     "a tool that is no search": agent(tool({"sum": 3}, name="add"), chat(said("user", QUESTION))),
     "an empty list of another tool": agent(tool([], name="list_orders"), chat(said("user", QUESTION))),
     "null from a tool that deletes": agent(tool("null", name="delete_search_index"), chat(said("user", QUESTION))),
-    "a search that failed": agent(
-        tool({"isError": True, "content": [{"type": "text", "text": "timeout"}]}), chat(said("user", QUESTION))
-    ),
     "a summary without documents": agent(
         tool({"content": [{"type": "text", "text": "2 passages found."}]}), chat(said("user", QUESTION))
     ),
@@ -444,11 +444,9 @@ REASONS = {
     "chat": (branch("ask", {}, chat(said("user", QUESTION))), "no span is a retrieval"),
     "another tool": (agent(tool({"sum": 3}, name="add"), chat(said("user", QUESTION))), "add"),
     "a search without a result": (agent(tool(), chat(said("user", QUESTION))), "search_docs has no result"),
-    "an error": (agent(tool({"isError": True, "content": []}), chat(said("user", QUESTION))), "error"),
+    "an error": (branch("ask", {}, tool({"isError": True, "content": []})), "error"),
     "no model call": (branch("ask", {}, tool(FOUND)), "no span is a model call"),
-    "a failed retrieval": (
-        branch("ask", {}, replace(tool(FOUND), fields={"failed": True}), chat(said("user", QUESTION))), "failed",
-    ),
+    "a failed retrieval": (branch("ask", {}, replace(tool(FOUND), fields={"failed": True})), "failed"),
     "a failed model call": (
         branch("ask", {}, tool(FOUND), replace(chat(said("user", QUESTION)), fields={"failed": True})), "failed",
     ),

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.pure
         ("openai_agents/failed", {Cause.FAILED}),
         ("openai_agents/tool_as_answer", {Cause.NO_LATER_CALL}),
         ("pydantic_ai/failed", {Cause.FAILED}),
-        ("llamaindex/tool_error_only", {Cause.FAILED}),
     ],
 )
 def test_a_trace_without_an_interaction_has_a_cause(name: str, causes: set[Cause]) -> None:

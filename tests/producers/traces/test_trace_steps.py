@@ -117,7 +117,7 @@ def test_names_come_from_an_attribute_of_ones_own_from_components_of_haystack_an
         branch("running tool", {**tool, "gen_ai.tool.call.result": [{"id": "1", "content": C}]}),
         retriever("検索", [D]),
     )
-    assert [step["name"] for step in given or ()] == ["index_of_shops", "bm25", "search_faq", "retriever"]
+    assert [step["name"] for step in given or ()] == ["search_faq", "index_of_shops", "bm25", "retriever"]
 
 
 def test_a_captured_application_with_a_reranker_has_both_steps() -> None:
