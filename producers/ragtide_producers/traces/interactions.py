@@ -33,6 +33,8 @@ UNKNOWN_SERVICE: Final = "unknown_service"
 TRUNCATED_REMEDY: Final = (
     "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
 )
+ASKED: Final = ("query", "arguments")
+"""Fields of a call with what it was asked."""
 _CAPTURE: Final = "let the instrumentation capture content"
 _PLACES: Final = {
     "question": (("inputs", "query", "input_messages"), "name its key in ingest.question_keys"),
@@ -116,7 +118,7 @@ def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds
     interaction = user_ids.with_pseudonym(interaction)
     payload = interaction.encode()
     if len(payload) > ENTRY_MAX_BYTES and interaction.calls:
-        steps = tuple(step.model_copy(update={"query": None, "arguments": None}) for step in interaction.steps or ())
+        steps = tuple(step.model_copy(update=dict.fromkeys(ASKED)) for step in interaction.steps or ())
         interaction = interaction.model_copy(update={"steps": steps})
         interaction = interaction.with_left_out(LeftOut({"steps.arguments": len(interaction.calls)}))
         payload = interaction.encode()
@@ -157,6 +159,8 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings,
     )
     usage, about_cost = usage_of(group, own)
     steps, steps_left_out = steps_of(group, question, retrieved or documents or (), left_out)
+    if steps is not None and not settings.arguments:
+        steps = [{name: value for name, value in step.items() if name not in ASKED} for step in steps]
     units = (node.span.time_unit for node in nodes)
     places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
     segments = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])

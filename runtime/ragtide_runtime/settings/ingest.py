@@ -27,6 +27,8 @@ class IngestSettings(BaseModel):
     same."""
     action_names: tuple[AttributeName, ...] = ()
     """Names of tools whose results are never evidence, such as `book_return`; upper and lower case are the same."""
+    arguments: bool = True
+    """Whether calls of tools keep what they were asked. Without it, which calls repeat others is not known."""
     segments: dict[Name, AttributeName] = Field(default_factory=dict)
     """Segments of the interactions: the attribute of a span or its resource by the name of the segment."""
     history: bool = True

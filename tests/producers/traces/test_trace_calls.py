@@ -250,6 +250,12 @@ def test_the_results_of_all_tools_of_a_run_are_evidence_but_for_acknowledgements
     assert interactions_of(trace(*below), IngestSettings(action_names=("weather", "search_terms"))) == []
 
 
+def test_what_calls_were_asked_may_be_left_out() -> None:
+    below = model("", ("search_terms", "1")), tool("search_terms", found(LAMP), call_id="1", given={"query": "lamp"})
+    (kept,), (left,) = recorded(*below).calls, recorded(*below, arguments=False).calls
+    assert (kept.query, left.query, left.arguments, left.returned) == ("lamp", None, None, 1)
+
+
 def test_a_search_that_found_nothing_returned_none() -> None:
     assert calls(model("", ("search_terms", "1")), tool("search_terms", [], call_id="1")) == [
         (1, "search_terms", (), 0, None)
