@@ -40,8 +40,6 @@ class SpanGroup:
     calls: tuple[Node, ...]
     """Model calls that succeeded, by time; the last of them that has a text is the answer. Empty if no document was
     left to ask a model about."""
-    tools: tuple[Node, ...] = ()
-    """Calls of tools that agents of the run made, by time, also those that failed."""
     turn: int | None = None
     """Number of the turn, if several turns share the anchor."""
     later: tuple[Node, ...] = ()
@@ -50,6 +48,8 @@ class SpanGroup:
     """Whether the texts of the anchor may be the question and the answer: not if the spans below show others."""
     asked_by: Node | None = None
     """The model call that asked for the tool at the anchor, whose result was the answer: it has the user's question."""
+    tools: tuple[Node, ...] = ()
+    """Calls of tools that agents of the run made, by time, also those that failed."""
 
     @property
     def is_run(self) -> bool:

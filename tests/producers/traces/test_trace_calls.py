@@ -352,7 +352,7 @@ def runs(count: int) -> list[Span]:
 
 def nested(count: int) -> list[Span]:
     inner = tool("search_terms", found(LAMP))
-    for _ in range(count):
+    for _ in range(count // 4):
         inner = tool("search_terms", None, inner)
     return trace(model("", ("search_terms", "1")), inner)
 
