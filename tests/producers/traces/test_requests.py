@@ -503,7 +503,9 @@ def test_a_tool_whose_result_has_documents_as_objects_is_a_retrieval_whatever_it
 def test_the_text_of_a_tool_that_failed_is_no_document(of: Dialect) -> None:
     failed = of.tool("search_documents", "tower", "Error: the index timed out")
     found = of.tool("search_documents", "tower", [{"id": "a", "text": text} for text in TEXTS])
-    assert contents(of.step("agent", QUESTION, ANSWER, of.call(tool="tower"), failed, of.call())) == []
+    assert contents(of.step("agent", QUESTION, ANSWER, of.call(tool="tower"), failed, of.call())) == [
+        (QUESTION, [], ANSWER)
+    ]
     assert contents(of.step("agent", QUESTION, ANSWER, failed, of.call(tool="tower"), found, of.call())) == WHOLE
 
 
