@@ -104,7 +104,7 @@ def test_new_evaluators_are_in_force_without_a_restart_and_wrong_ones_are_not(
             settings_file(tmp_path, FILE.format(url=server.url, rate=7.0))
             wait_until(lambda: b"stay as they are" in log.read_bytes())
             settings_file(tmp_path, FILE.format(url=server.url, rate=1.0))
-            wait_until(lambda: b"new evaluators are in force" in log.read_bytes())
+            wait_until(lambda: b"a new labeler is in force" in log.read_bytes())
             producer.publish_many(second)
             wait_for_events(redis, 60)
             assert process.poll() is None

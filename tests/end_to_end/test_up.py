@@ -181,7 +181,7 @@ def test_roles_that_run_take_a_judge_that_is_set_up(redis: Any, redis_url: str, 
             wait_until(lambda: "aggregating a partition" in log.read_text())
             done = command(redis_url, "judge", "setup", "--rate", "0.5", "--yes", extra=key)
             assert done.returncode == 0, done.stderr
-            wait_until(lambda: "changed settings are in force" in log.read_text())
+            wait_until(lambda: "a new labeler is in force" in log.read_text())
             with InteractionProducer(redis_url) as producer:
                 producer.publish_many(interactions(100))
             wait_until(lambda: any(mean["labeler"] == "judge" and mean["n"] for mean in estimates(redis_url)))

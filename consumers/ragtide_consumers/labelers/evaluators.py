@@ -443,7 +443,8 @@ class ReplaceableLabeler(OfAnother):
                     self._wanted = settings
                 continue
             old, self._now = self._now, new
-            log.info("new evaluators are in force", evaluators=[evaluator.name for evaluator in settings.evaluators])
+            evaluators = [evaluator.name for evaluator in settings.evaluators]
+            log.info("a new labeler is in force", labeler=settings.labeler, evaluators=evaluators)
             self._count("taken")
             if old is not None:
                 old.retired = True

@@ -201,7 +201,7 @@ class SettingsWatch:
         changed = changed_settings(before, self.settings)
         others = [name for name in changed if name not in RULES and name != "budget"]
         if others:
-            log.info("changed settings are in force", settings=others)
+            log.info("changed settings are read, and the roles take them", settings=others)
 
 
 def _differ(first: Settings, second: Settings, names: tuple[str, ...], without: tuple[str, ...] = ()) -> bool:
