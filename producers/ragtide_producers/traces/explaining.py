@@ -96,13 +96,13 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
         if group.asked_by is not None:
             parts[group.asked_by.span.span_id].append(f"question of interaction {number}")
         led = set(content.calls)
-        for call in group.calls:
+        for generation in group.calls:
             part = "step"
-            if if_readable(partial(getattr, call, "generated"), None) == content.response is not None:
+            if if_readable(partial(getattr, generation, "generated"), None) == content.response is not None:
                 part = "answer"
             elif led:
-                part = "led to the answer" if call.span.span_id in led else "no part of the answer"
-            parts[call.span.span_id].append(f"{part} of interaction {number}")
+                part = "led to the answer" if generation.span.span_id in led else "no part of the answer"
+            parts[generation.span.span_id].append(f"{part} of interaction {number}")
     return parts
 
 
