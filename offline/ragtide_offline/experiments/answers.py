@@ -5,14 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragtide_producers.files.items import Item
+from ragtide_producers.given_fields import with_transcript
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.experiments import OWN_SCORES, Config, Plan
 from ragtide_schemas.limits import COST_MAX_USD
+from ragtide_schemas.plain_values import LeftOut
 from ragtide_schemas.suggestions import unknown
 
 from .errors import AnswerError
 
-_FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata", "steps")
+_FIELDS: Final = (
+    "documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata", "steps", "steps_left_out",
+)  # fmt: skip
 
 TOKENS_MOST: Final = 1_000_000_000
 """Most tokens of one answer. A larger count is an error of the target, and would reach the token limit at once."""
@@ -37,6 +41,7 @@ class Answer:
         cost_usd: cost in US dollars.
         metadata: further fields, stored with the interaction.
         steps: calls of tools of an agent, retrievers and rerankers, as in an interaction.
+        steps_left_out: calls of the agent that are not in `steps`.
     """
 
     documents: Sequence[Any]
@@ -46,6 +51,7 @@ class Answer:
     cost_usd: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     steps: Sequence[Any] = ()
+    steps_left_out: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -56,19 +62,23 @@ class Answer:
 def answer_from(value: object) -> Answer:
     """Return the answer in the value of a target: an `Answer`, a pair, or an object with its fields.
 
+    The object may have `messages` in place of documents, response and steps: those of an agent's run. What is left out
+    of them is counted in the metadata, as `left_out`.
+
     Raises:
         AnswerError: the value has another form, or a field of a wrong type.
     """
     if isinstance(value, Answer):
         answer = value
     elif isinstance(value, Mapping):
+        value = _without_messages(value)
         for name in value:
             if name not in _FIELDS:
                 raise AnswerError(unknown("field of an answer", str(name), _FIELDS))
         if not {"documents", "response"} <= value.keys():
             raise AnswerError(
-                f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents, response, and "
-                f"optionally {', '.join(_FIELDS[2:])}"
+                f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents, response (or "
+                f"messages), and optionally {', '.join(_FIELDS[2:])}"
             )
         answer = Answer(**value)
     elif isinstance(value, tuple | list) and len(value) == 2:
@@ -89,6 +99,17 @@ def answer_from(value: object) -> Answer:
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= COST_MOST_USD:
         raise AnswerError(f"cost_usd is {_short_text(cost)}: give a number from 0 to {COST_MOST_USD:,}")
     return answer
+
+
+def _without_messages(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    left_out = LeftOut()
+    try:
+        # The question and the turns before it are those of the item.
+        read = with_transcript({**value, "question": "", "history": ()}, left_out)
+    except InvalidEntryError as error:
+        raise AnswerError(error.detail) from None
+    fields = {name: read[name] for name in read if name in value or name in _FIELDS}
+    return {**fields, "metadata": {**fields.get("metadata", {}), "left_out": dict(left_out)}} if left_out else fields
 
 
 def _short_text(value: object) -> str:
@@ -137,6 +158,7 @@ def interaction_of(
                 "question": item.question,
                 "documents": _fields_of_models(answer.documents),
                 "steps": _fields_of_models(answer.steps) or None,
+                "steps_left_out": answer.steps_left_out,
                 "response": answer.response,
                 "reference_answer": item.reference_answer,
                 "segments": dict(item.segments),

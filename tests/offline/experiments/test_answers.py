@@ -7,6 +7,7 @@ import pytest
 from tests.offline.experiments.items import ITEM
 from tests.support.cases import for_each
 from tests.support.experiment_plans import plan
+from tests.support.transcripts import EXPECTED, TRANSCRIPTS, fields_seen_in
 
 from ragtide_offline.experiments import Answer
 from ragtide_offline.experiments.answers import answer_from, interaction_of
@@ -38,6 +39,9 @@ def test_an_answer_may_be_given_in_several_forms(value: object) -> None:
         ({"documents": ["a"]}, "give documents, response"),
         ({"documents": ["a"], "response": "b", "token": 3}, "no field of an answer 'token'"),
         ({"documents": ["a"], "response": "b", "steps": "search"}, "steps is str: give a list of steps"),
+        ({"messages": []}, "messages cannot be read: it is no list of messages: give"),
+        ({"messages": [{"role": "user", "content": "q"}]}, "no answer and no call"),
+        ({"documents": ["a"], "response": "b", "question": "q"}, "no field of an answer 'question'"),
         ({"documents": ["a"], "response": "b", "cost_usd": -1}, "cost_usd is -1"),
         ({"documents": ["a"], "response": "b", "cost_usd": float("nan")}, "cost_usd is nan"),
         ({"documents": ["a"], "response": "b", "prompt_tokens": "3"}, "prompt_tokens is '3'"),
@@ -75,6 +79,31 @@ def test_an_answer_of_an_agent_has_its_calls() -> None:
             plan(), Config(name="c1"), 4, item=ITEM, answer=Answer(["x"], "y", steps=[{**calls[0], "documents": [1]}]),
             scores={},
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", TRANSCRIPTS, ids=lambda make: make.__name__)
+def test_the_messages_of_an_agent_are_its_answer(make: Any) -> None:
+    answer = answer_from({"messages": make(), "cost_usd": 0.5})
+    made = interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=answer, scores={})
+    own = {"question": ITEM.question, "history": None}
+    assert fields_seen_in(made) == {**EXPECTED, **own}
+    assert (made.usage and made.usage.cost_usd, made.left_out) == (0.5, {})
+    given = answer_from({"messages": make(), "response": "No."})
+    assert (given.response, len(given.steps)) == ("No.", len(answer.steps))
+
+
+def test_what_is_left_out_of_messages_is_counted_in_the_metadata() -> None:
+    call = {"id": "a", "function": {"name": "search", "arguments": "{}"}}
+    run: list[Any] = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "x " * 600_000},
+    ]
+    answer = answer_from({"messages": [{"role": "user", "content": "q"}, *run, {"role": "assistant", "content": "Y"}]})
+    made = interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=answer, scores={})
+    assert made.metadata["left_out"] == {"documents.text": 1}
+    many = [{**run[0], "tool_calls": [{**call, "id": str(n)} for n in range(70)]}]
+    cut = answer_from({"messages": [{"role": "user", "content": "q"}, *many]})
+    assert interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=cut, scores={}).steps_left_out == 6
 
 
 def test_an_answer_has_the_cluster_of_its_item() -> None:
