@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .client import InteractionProducer
 from .files.interactions import FileOptions, Row, read_rows
+from .given_fields import fitted
 from .publishing.routes import Publication
 
 AT_ONCE = 200
@@ -54,8 +55,16 @@ def publish_file(
         size = sum(row.interaction is not None for row in read_rows(source, options))
         options = replace(options, population_size=max(size, 1))
     for rows in paced(read_rows(source, options), rate):
-        good = [row.interaction for row in rows if row.interaction is not None]
-        yield PublishedBatch(rows, producer.publish_many(good))
+        sent = [_fitted(row) for row in rows]
+        good = [row.interaction for row in sent if row.interaction is not None]
+        yield PublishedBatch(sent, producer.publish_many(good))
+
+
+def _fitted(row: Row) -> Row:
+    if row.interaction is None or (smaller := fitted(row.interaction)) is row.interaction:
+        return row
+    dropped = smaller.left_out - row.interaction.left_out
+    return replace(row, interaction=smaller, left_out=Counter(row.left_out) + dropped)
 
 
 def paced(rows: Iterable[Row], rate: float | None) -> Iterator[list[Row]]:

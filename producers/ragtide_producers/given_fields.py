@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
-from ragtide_schemas.limits import STEPS_MAX
+from ragtide_schemas.limits import ENTRY_MAX_BYTES, METADATA_MAX_BYTES, STEPS_MAX
 from ragtide_schemas.opaque import begins_again
 from ragtide_schemas.plain_values import LeftOut, count_left_out, fields_of, unfit
 from ragtide_schemas.sent import sent
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 TRANSCRIPTS: Final = ("messages", "conversation")
 """Names of a whole conversation: that of an agent's run has its calls and their results."""
+ASKED: Final = ("query", "arguments")
+"""What a call was asked with."""
+_CHAR_BYTES: Final = 12
+"""Most bytes of a character in an entry: six of its escape, twice, because a text may have its sentences beside it."""
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
@@ -49,12 +53,33 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
     values = ((name, fields.get(name)) for name in (*TEXTS, "documents"))
     others: dict[str, Any] = {name: value for name, value in values if value is not None and not stands(name, value)}
     if not others and not any(name in fields for name in TRANSCRIPTS) and with_bounded_steps(fields) is fields:
-        return sent(RagInteraction.from_fields, fields, utc_now())
+        return fitted(sent(RagInteraction.from_fields, fields, utc_now()))
     left_out = LeftOut()
     for name, value in others.items():
         others[name] = _read_field(name, value, left_out)
     read = with_bounded_steps(with_transcript({**fields, **others}, left_out))
-    return sent(RagInteraction.from_fields, read, utc_now()).with_left_out(left_out)
+    return fitted(sent(RagInteraction.from_fields, read, utc_now()).with_left_out(left_out))
+
+
+def fitted(interaction: RagInteraction) -> RagInteraction:
+    """Return an interaction that is too large for an entry without what its calls were asked, then without history.
+
+    Both are counted in `left_out`. The interaction is as it was if it has neither, or is too large without both.
+    """
+    if interaction.steps is None and not interaction.history:
+        return interaction
+    texts = [interaction.response, interaction.question, interaction.reference_answer or ""]
+    chars = sum(map(len, texts)) + sum(len(document.text) for document in interaction.documents)
+    metadata = sum(bool(document.metadata) for document in interaction.documents) * METADATA_MAX_BYTES
+    if _CHAR_BYTES * chars + metadata < ENTRY_MAX_BYTES // 4 or len(interaction.encode()) <= ENTRY_MAX_BYTES:
+        return interaction
+    n_asked = sum(step.query is not None or step.arguments is not None for step in interaction.steps or ())
+    steps = tuple(step.model_copy(update=dict.fromkeys(ASKED)) for step in interaction.steps or ()) or None
+    smaller = interaction.model_copy(update={"steps": steps}).with_left_out(+LeftOut({"steps.arguments": n_asked}))
+    if len(smaller.encode()) > ENTRY_MAX_BYTES:
+        n_turns = len(interaction.history or ())
+        smaller = smaller.model_copy(update={"history": None}).with_left_out(+LeftOut(history=n_turns))
+    return smaller if len(smaller.encode()) <= ENTRY_MAX_BYTES else interaction
 
 
 def with_transcript(fields: Mapping[str, Any], left_out: LeftOut) -> Mapping[str, Any]:

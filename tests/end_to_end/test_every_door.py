@@ -7,6 +7,7 @@ import asyncio
 import csv
 import json
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from ragtide.bridge.addresses import read_address
 from ragtide.bridge.intake import read_message
 from ragtide.bridge.links import Received
 from ragtide_producers import FileOptions, UnreadableFileError, read_rows
+from ragtide_producers.file_publisher import publish_file
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_runtime.redis.keys import Streams
@@ -289,3 +291,48 @@ async def test_a_broken_transcript_is_refused_with_a_sentence_and_costs_no_other
     refused = [item["detail"] for item in answer["items"] if item["status"] == "invalid"]
     assert len(refused) == len(broken)
     assert all(detail.startswith("messages ") and ": " in detail for detail in refused)
+
+
+async def test_a_run_that_is_too_large_loses_what_was_asked_then_its_history_and_each_door_counts_it(
+    async_redis: Any, redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    del async_redis
+    steps = [{"name": "search", "kind": "tool", "round": 1, "arguments": {"q": "x" * 3_900}}] * 60
+    large = {**RUN, "documents": ["a" * 995_000] * 4, "steps": steps, "steps_left_out": None}
+    turns = [{"question": "\u4e00" * 90_000, "response": "Yes."}]
+    given = {"asked": large, "history": {**large, "steps": steps[:10], "history": turns}}
+    expected = {"asked": {"steps.arguments": 60}, "history": {"steps.arguments": 10, "history": 1}}
+    counted: dict[tuple[str, str], Any] = {}
+    address, route = read_address("--from", "nats://h/t"), InteractionRoute.of(Settings())
+    cells = ("steps", "history")
+    rows = [{**fields, **{name: json.dumps(fields.get(name)) for name in cells}} for fields in given.values()]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "large.parquet")
+    found: dict[tuple[str, str], RagInteraction] = {}
+    with InteractionProducer(redis_url) as producer:
+        for name, fields in given.items():
+            producer.submit(fields, interaction_id=f"sdk {name}")
+            counted["bridge", name] = left_out = LeftOut()
+            (item,) = read_message(Received(json.dumps(fields).encode(), "1"), address, route, left_out)
+            assert isinstance(item, PublishCommand)
+            found["bridge", name] = RagInteraction.decode(item.payload)
+        assert await asyncio.to_thread(producer.flush, 60)
+        assert producer.counts.left_out == {"steps.arguments": 70, "history": 1}
+        (batch,) = await asyncio.to_thread(
+            list, publish_file(producer, tmp_path / "large.parquet", FileOptions(), rate=None)
+        )
+        counted |= {("file", name): row.left_out for name, row in zip(given, batch.rows, strict=True)}
+        found |= {
+            ("file", name): row.interaction for name, row in zip(given, batch.rows, strict=True) if row.interaction
+        }
+    async with http_service(redis_url) as service:
+        items = [{**fields, "interaction_id": f"http {name}"} for name, fields in given.items()]
+        body = BytesIO(json.dumps(items).encode())
+        _, answer = await service.post("/v1/interactions", data=body, content_type="application/json")
+    counted |= {("http", name): item["left_out"] for name, item in zip(given, answer["items"], strict=True)}
+    entries = await asyncio.to_thread(stored, redis)
+    found |= {(door, name): entries[f"{door} {name}"] for door in ("sdk", "http") for name in given}
+    assert all(entries[found["file", name].interaction_id] == found["file", name] for name in given)
+    for (door, name), interaction in found.items():
+        assert [step.arguments for step in interaction.calls] == [None] * len(given[name]["steps"]), door
+        assert (interaction.history, len(interaction.documents)) == (None, 4), door
+        assert counted.get((door, name), expected[name]) == expected[name], door

@@ -15,6 +15,7 @@ from ragtide_schemas.plain_values import LeftOut
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
+from ..given_fields import ASKED, fitted
 from ..shapes.documents import Found
 from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, text_in
@@ -33,8 +34,6 @@ UNKNOWN_SERVICE: Final = "unknown_service"
 TRUNCATED_REMEDY: Final = (
     "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
 )
-ASKED: Final = ("query", "arguments")
-"""Fields of a call with what it was asked."""
 _CAPTURE: Final = "let the instrumentation capture content"
 _PLACES: Final = {
     "question": (("inputs", "query", "input_messages"), "name its key in ingest.question_keys"),
@@ -115,16 +114,8 @@ def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds
         return replace(mapped, refusal=Refusal.INVALID, detail=str(error))
     except InvalidEntryError as error:
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
-    interaction = user_ids.with_pseudonym(interaction)
+    interaction = fitted(user_ids.with_pseudonym(interaction))
     payload = interaction.encode()
-    if len(payload) > ENTRY_MAX_BYTES and interaction.calls:
-        steps = tuple(step.model_copy(update=dict.fromkeys(ASKED)) for step in interaction.steps or ())
-        interaction = interaction.model_copy(update={"steps": steps})
-        interaction = interaction.with_left_out(LeftOut({"steps.arguments": len(interaction.calls)}))
-        payload = interaction.encode()
-    if len(payload) > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
-        interaction = interaction.model_copy(update={"history": None})
-        payload = interaction.encode()
     if len(payload) > ENTRY_MAX_BYTES:
         detail = f"the interaction has {len(payload):,} bytes: retrieve less, at most {ENTRY_MAX_BYTES:,} are allowed"
         return replace(mapped, refusal=Refusal.INVALID, detail=detail)

@@ -16,7 +16,7 @@ from redis.exceptions import RedisClusterException
 
 from ragtide_producers.errors import ItemsTooLargeError
 from ragtide_producers.ingest.items import COUNTED_BYTES, read_item, sent_interaction
-from ragtide_producers.ingest.split_items import split_items
+from ragtide_producers.ingest.split_items import ITEM_BYTES, split_items
 from ragtide_producers.publishing.batch_publisher import publish_commands
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
@@ -209,7 +209,7 @@ def read_message(
     key = f"{address.topic}/{message.entry_id}/{digest}"
     for index, item in enumerate(items):
         try:
-            interaction = sent_interaction(read_item(item), source=address.scheme, key=key, index=index)
+            interaction = sent_interaction(read_item(item, ITEM_BYTES), source=address.scheme, key=key, index=index)
             left_out.update(interaction.left_out)
             read.append(route.command(interaction))
         except InvalidEntryError as error:
