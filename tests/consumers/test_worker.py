@@ -193,6 +193,16 @@ async def test_a_read_takes_no_more_entries_than_lanes_while_the_labeler_waits(a
         labeler.gate.set()
 
 
+async def test_a_labeler_that_never_waits_needs_no_other_lane_for_turns_of_the_loop(async_redis: Any) -> None:
+    labeler = Busy(1.1 * TURN_S)
+    await publish(async_redis, *["fine"] * 10)
+    async with working(async_redis, labeler, worker_concurrency=8, worker_batch=50, worker_min_idle_s=60) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 10))
+        assert worker.most() == 50
+    assert len(labeler.lanes) == 1
+
+
 async def test_a_labeler_that_never_waits_leaves_turns_to_others_and_to_commits(async_redis: Any) -> None:
     labeler, turns = Busy(1.1 * TURN_S), 0
 

@@ -45,8 +45,11 @@ log = structlog.get_logger("ragtide.worker")
 FORGET_S: Final = 3600.0
 """Seconds of silence after which a worker without entries is removed from the consumer group."""
 
-TURN_S: Final = 0.05
-"""Seconds of labeling without a wait after which the lanes give the event loop a turn, for claims and health checks."""
+TURN_S: Final = 0.01
+"""Seconds of labeling without a wait after which the lanes give the event loop a turn, to commit results."""
+
+TURN_STEPS: Final = 4
+"""Steps of the event loop in a turn: as many as it takes to read the reply of a commit and to send the next one."""
 
 
 class _DeliverAgainError(Exception):
@@ -204,6 +207,8 @@ class LabelWorker:
         self._lanes: set[asyncio.Task[None]] = set()
         self._lane_is_free = asyncio.Event()
         """Set when the queue is empty or a lane ended."""
+        self._in_turn = 0
+        """Number of lanes that do not wait for their labelers, and only gave the event loop a turn."""
         self._waits = True
         """Whether the labeler waited for the last entries, so that they needed more than one lane."""
         self._working: set[str] = set()
@@ -288,6 +293,9 @@ class LabelWorker:
             while self._queue:
                 await self._backpressure.wait_for_room()
                 await self._results.wait_for_room()
+                if self._in_turn:
+                    await asyncio.sleep(0)
+                    continue
                 self._waits = self._waits or bool(self._lanes)
                 if len(self._lanes) < self._settings.worker_concurrency:
                     lane = asyncio.create_task(self._lane())
@@ -312,7 +320,12 @@ class LabelWorker:
         turn_began = perf_counter()
         while self._queue and not (self._backpressure.paused or self._results.full):
             if perf_counter() - turn_began > TURN_S / len(self._lanes):
-                await asyncio.sleep(0)
+                self._in_turn += 1
+                try:
+                    for _ in range(TURN_STEPS):
+                        await asyncio.sleep(0)
+                finally:
+                    self._in_turn -= 1
                 turn_began = perf_counter()
                 continue
             entry = self._queue.popleft()
