@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -67,6 +68,22 @@ async def test_a_page_gets_everything_once_and_then_only_numbers_that_changed(as
         # A new pipeline changes the places on the screen, so the page is fetched again.
         await owner.commit(*adherence([0.1], first=300, pipeline="new"))
         assert "shape" in await events.next("changed")
+
+
+def test_numbers_leave_just_after_their_commit_while_commits_follow_each_other() -> None:
+    rng = random.Random(5)
+    now, sent_at, lags, looks = 0.0, -live.PAUSE_S, [], 0
+    commits = [0.25 * number + rng.uniform(0.0, 0.02) for number in range(400)]
+    waiting = 0
+    while waiting < len(commits):
+        looks += 1
+        if commits[waiting] <= now and now - sent_at >= live.SOONEST_S:
+            lags.append(now - commits[waiting])
+            sent_at, waiting = now, waiting + 1
+            now += rng.uniform(0.02, 0.1)  # reading and drawing
+        now += live.look_pause_s(now - sent_at)
+    assert max(lags) <= live.LOOK_S + 1e-9
+    assert looks <= 5 * len(commits), "a look costs a round trip"
 
 
 async def test_a_page_is_told_which_of_its_sources_changed(async_redis: Any, redis_url: str) -> None:

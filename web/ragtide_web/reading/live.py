@@ -28,8 +28,13 @@ CHECK_S = 10.0
 """Seconds after which a connection is checked again: its login may have ended."""
 LOADING_S: Final = 15.0
 """Longest time from the rendering of a page to its connection."""
-LOOKS: Final = 4
-"""Looks for each update: numbers that were not on the screen for long are there sooner."""
+SOONEST_S: Final = 0.875 * PAUSE_S
+"""Seconds after the begin of an update after which a change is sent at once. A little less than the time between two
+commits, so that a look that came late is made up for."""
+LOOK_S: Final = 0.02
+"""Seconds between two looks when the next commit is expected: a commit is on the screen so soon after it."""
+IDLE_LOOK_S: Final = PAUSE_S / 4
+"""Seconds between two looks while nothing changes."""
 DRAWN_S: Final = 2.0
 """Seconds after which numbers are drawn again though no source changed: a pipeline falls silent by time alone."""
 SYSTEM_S: Final = 5.0
@@ -89,6 +94,18 @@ class Subscriber:
         self.status = status or self.status
         if self.patches or self.changed or self.status:
             self.news.set()
+
+
+def look_pause_s(since_s: float) -> float:
+    """Return the seconds until the next look for changes.
+
+    Args:
+        since_s: seconds since the begin of the last update, at least 0.
+    """
+    if since_s > 2 * PAUSE_S:
+        return IDLE_LOOK_S
+    # Until then a change would only wait; a commit follows the one before after about `PAUSE_S`.
+    return max(SOONEST_S - since_s, LOOK_S)
 
 
 class LiveHub:
@@ -170,7 +187,7 @@ class LiveHub:
                 self._say("slow" if await took_too_long(error, self._redis) else "away")
             except Exception:  # a defect of one screen must not end the updates of the others
                 log.exception("an update of the page failed")
-            await asyncio.sleep(PAUSE_S / LOOKS)
+            await asyncio.sleep(look_pause_s(loop.time() - self._sent_at))
 
     def _say(self, status: Status) -> None:
         if status != self._status:
@@ -191,7 +208,7 @@ class LiveHub:
         self._changed_at |= dict.fromkeys(changed, now)
         self._unsent |= changed
         since = now - self._sent_at
-        if since < PAUSE_S * (1 - 0.5 / LOOKS):
+        if since < SOONEST_S:
             return
         if self._unsent or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
             self._sent_at, unsent, self._unsent = now, self._unsent, set()
