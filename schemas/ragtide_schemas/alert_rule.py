@@ -224,7 +224,11 @@ class AlertRule(WireModel):
         return tool is not None and self.metric == f"{ALL_TOOLS}{tool.quantity}"
 
     def watched_in(self, metrics: Collection[str]) -> Collection[str]:
-        """Return the metrics, of some, that the rule watches."""
+        """Return the metrics, of some, that the rule watches.
+
+        Args:
+            metrics: qualified names.
+        """
         if self.metric.startswith(ALL_TOOLS):
             return [metric for metric in metrics if self.watches_metric(metric)]
         return (self.metric,) if self.metric in metrics else ()
