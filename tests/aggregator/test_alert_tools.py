@@ -40,10 +40,13 @@ def runs(parts: Sequence[tuple[int, Changes]], seed: int = 2, **fields: Any) -> 
     for n, changes in parts:
         for _ in range(n):
             called = [tool for tool in TOOLS if rng.random() < changes.get(f"{tool}.called", 0.5)] or ["web"]
-            scores = {"agent.wasted": 0.0, "trace.context_relevance": _beta(changes.get("quality", 0.6), rng)}
+            scores = {"agent.calls": 1.0, "agent.wasted": 0.0}
+            scores["trace.context_relevance"] = _beta(changes.get("quality", 0.6), rng)
             for tool in called:
                 scores[f"tool.{tool}.failed"] = float(rng.random() < changes.get(f"{tool}.failed", 0.05))
                 scores[f"tool.{tool}.yield"] = _beta(changes.get(tool, 0.5), rng)
+            if any(rng.random() < changes.get(f"{tool}.unlabeled", 0.0) for tool in called):
+                scores = {name: score for name, score in scores.items() if name.endswith((".calls", ".failed"))}
             events.append(event(len(events), scores, declared=declared(scores), **fields))
     return events
 
@@ -99,6 +102,14 @@ def test_other_tools_that_runs_begin_with_are_in_the_alert_and_no_tool_is_named(
     assert cause.called[0].since < 0.4 < cause.called[0].before
     assert any("search" in sentence for sentence in alert_text(explained).step[:2])
     assert Alert.decode(explained.encode()) == explained
+
+
+def test_a_tool_whose_results_a_labeler_cannot_read_is_named_and_not_said_to_be_called_less() -> None:
+    unread = {**SEARCH_WORSE, "search.unlabeled": 0.6}
+    _, explained = alerts_of(runs([(3_000, {}), (8_000, unread)]), OF_QUALITY)
+    cause = explained.moved_step
+    assert cause is not None
+    assert ([step.step for step in cause.moved], cause.unmoved, cause.called) == (["search"], (), None)
 
 
 def test_a_restart_during_the_search_for_a_tool_changes_nothing() -> None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ragtide_schemas import Alert, ChangeCause, SegmentShare, StepCause, StepChange, StepName
-from ragtide_schemas.metric_definitions import AGENT_WASTED
+from ragtide_schemas.metric_definitions import AGENT_CALLS, AGENT_WASTED
 from ragtide_schemas.step_metrics import (
     GENERATOR,
     STEP_FAMILY,
@@ -113,8 +113,8 @@ class StepKey(NamedTuple):
         """
         if metric == ADHERENCE:
             return cls(GENERATOR, "generator", "adherence")
-        if metric == AGENT_WASTED.name:
-            return RUNS
+        if metric in RUN_COUNTS:
+            return RUN_COUNTS[metric]
         kind = None if version is None else kind_of(version)
         if kind == "tool":
             tool = ToolMetric.read(metric)
@@ -131,8 +131,14 @@ class StepKey(NamedTuple):
         return f"{TOOL_FAMILY if self.kind == 'tool' else STEP_FAMILY}{self.step}.{self.quantity}"
 
 
-RUNS: Final = StepKey("", "tool", "called")
+LABELED_RUNS: Final = StepKey("", "tool", "called")
 """Number of runs of an agent, with labels: of these each tool is called in the first round of a share."""
+
+ALL_RUNS: Final = StepKey("", "tool", "asked")
+"""Number of runs of an agent: in a share of these each tool is called."""
+
+RUN_COUNTS: Final[Mapping[str, StepKey]] = {AGENT_WASTED.name: LABELED_RUNS, AGENT_CALLS.name: ALL_RUNS}
+"""The metrics of runs that count them."""
 
 
 class StepBefore(NamedTuple):
@@ -152,21 +158,24 @@ StepMoments = Mapping[StepKey, SegmentMoments]
 
 
 def step_moments(keys: Sequence[StepKey], moments: SegmentMoments) -> StepMoments:
-    """Return the moments of numbers of steps, and of the share of the runs that begin with each tool.
+    """Return the moments of numbers of steps, and of the shares of the runs that begin with each tool or call it.
 
     A tool has a yield in a run exactly if the first round calls it. Yield and wasted calls both need the labels of the
-    run, so that runs without labels do not change the share.
+    run, so that runs without labels do not change the share, if they begin with the same tools as others. Calls fail or
+    not in every run that has one.
 
     Args:
-        keys: of the numbers; with `RUNS` if there are runs.
+        keys: of the numbers; with `LABELED_RUNS` and `ALL_RUNS` if there are runs.
         moments: in the order of the keys.
     """
     by_key = {key: _at(moments, place) for place, key in enumerate(keys)}
-    runs = by_key.pop(RUNS, None)
-    if runs is not None:
-        for key in [key for key in by_key if key.kind == "tool" and key.quantity == "yield"]:
-            share = np.minimum(by_key[key].n / np.maximum(runs.n, 1), 1.0)
-            by_key[key._replace(quantity="called")] = SegmentMoments(runs.n, share, runs.n * share * (1 - share))
+    counts: tuple[tuple[StepKey, StepQuantity], ...] = ((LABELED_RUNS, "yield"), (ALL_RUNS, "failed"))
+    for of, quantity in counts:
+        runs = by_key.pop(of, None)
+        if runs is not None:
+            for key in [key for key in by_key if key.kind == "tool" and key.quantity == quantity]:
+                share = np.minimum(by_key[key].n / np.maximum(runs.n, 1), 1.0)
+                by_key[key._replace(quantity=of.quantity)] = SegmentMoments(runs.n, share, runs.n * share * (1 - share))
     return by_key
 
 

@@ -208,7 +208,7 @@ class AlertCauses:
         steps = self._steps_of.get(key._replace(metric="", measure=None), {})
         counted = {step: place for step, place in sorted(steps.items()) if self._moments.n(place)}
         # Adherence alone says nothing of steps: the interactions have none.
-        return counted if any(key.quantity not in ("adherence", "called") for key in counted) else {}
+        return counted if any(key.quantity not in ("adherence", "called", "asked") for key in counted) else {}
 
     def _index(self) -> None:
         keys = self._rows.keys

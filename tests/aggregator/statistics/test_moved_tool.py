@@ -34,8 +34,18 @@ def _moments(tool: str, quantity: str, mean: float, runs: int, rng: np.random.Ge
     return SegmentMoments(np.array([float(n)]), mean_of, ((values - mean_of) ** 2).sum(keepdims=True))
 
 
+def _share(n: float, share: float) -> SegmentMoments:
+    return SegmentMoments(*(np.array([number]) for number in (float(n), share, n * share * (1 - share))))
+
+
 def steps_of(
-    changes: Changes, *, runs: int = 3_000, without: tuple[str, ...] = (), calls: Mapping[str, float] | None = None
+    changes: Changes,
+    *,
+    runs: int = 3_000,
+    without: tuple[str, ...] = (),
+    calls: Mapping[str, float] | None = None,
+    labeled: float = 1.0,
+    asked: float = 0.7,
 ) -> MovedSteps:
     """Return what is certain after changes.
 
@@ -44,6 +54,8 @@ def steps_of(
         runs: before, and since.
         without: tools that the agent does not have.
         calls: part of the calls since of some tools that stays.
+        labeled: share of the runs since that have labels.
+        asked: share of the runs since with a call of the search, in which it was 0.7 before.
     """
     rng = np.random.default_rng(5)
     numbers = []
@@ -54,6 +66,10 @@ def steps_of(
             since = _moments(tool, quantity, mean + changes.get((tool, quantity), 0.0), runs, rng)
             kept = np.floor(since.n * left)
             since = SegmentMoments(kept, since.mean, since.m2 * left)
+            if quantity == "called":
+                of_runs = (_share(runs, CALLED_AT_ALL[tool]), _share(runs, asked if tool == "search" else 0.6))
+                numbers.append(StepNumber(tool, "tool", "asked", *of_runs))
+                since = _share(labeled * runs, float(since.mean[0]))
             numbers.append(StepNumber(tool, "tool", quantity, before, since))  # type: ignore[arg-type]
     return moved_steps(numbers, confidence=0.95, looks=5, effects=INDEPENDENT)
 
@@ -114,6 +130,21 @@ def test_a_tool_whose_relevant_results_are_no_longer_used_is_named_and_not_said_
     unused = {("search", "used"): -0.4}
     assert named(unused, without=("fetch",)) == ({"search"}, set())
     assert named({**unused, ("orders", "used"): -0.4}, without=("fetch",)) == (set(), {"search", "orders"})
+
+
+def test_a_small_fall_that_only_all_calls_show_is_named_if_no_tool_of_the_first_round_fell() -> None:
+    less = {("search", "yield"): -0.02, ("search", "relevant"): -0.12}
+    assert named(less, without=("fetch",)) == ({"search"}, set())
+    assert named({**less, **ORDERS_WORSE}, without=("fetch",)) == ({"orders"}, set())
+
+
+@pytest.mark.parametrize(("asked", "moved"), [(0.7, ("search",)), (0.4, ())])
+def test_runs_without_labels_are_no_other_tools_that_runs_begin_with(asked: float, moved: tuple[str, ...]) -> None:
+    changes = {**SEARCH_WORSE, ("search", "called"): -0.3}
+    assert steps_of(changes, without=("fetch",)).moved == ()
+    steps = steps_of(changes, without=("fetch",), labeled=0.6, asked=asked)
+    assert tuple(step.step for step in steps.moved) == moved
+    assert (steps.called, {step.kind for step in steps.unmoved}) == ((), set())
 
 
 def test_other_tools_that_runs_begin_with_are_said_beside_the_tools() -> None:

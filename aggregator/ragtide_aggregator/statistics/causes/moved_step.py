@@ -16,10 +16,13 @@ is **open**:
 - **A tool** of an agent, called in the first round of some runs: what it brings there depends on the question and the
   agent alone, because a tool that breaks changes what the agent asks later. It moved if the relevant share of what it
   brings (its `yield`) certainly fell, and by more standard deviations than that of another such tool, which fell little
-  if at all: harder questions lower all. As many runs must begin with it as before (`called`): other questions come with
-  another share. Or if more of its calls fail (`failed`): questions do not make a tool time out. Or, if no tool moved in
-  this way, if its results are used less in the same comparison (`used`). It is as before if its yield is, it fails no
-  more, and its results are used as before.
+  if at all: harder questions lower all. Or if fewer of all its calls find something relevant (`relevant`) in the same
+  comparison, while no such tool fell by more than a little. As many runs must begin with it as before (`called`): other
+  questions come with another share. Or if more of its calls fail (`failed`): questions do not make a tool time out. Or,
+  if no tool moved in this way, if its results are used less in the same comparison (`used`). It is as before if its
+  yield is, it fails no more, and its results are used as before.
+- **Labels of fewer runs**, as of results in a language that the labeler does not read, would count as another share of
+  the runs that begin with a tool. Then as many of all runs must call it (`asked`), and no tool is certainly as before.
 - **A tool that is only called later** moved if more of its calls fail, or fewer find something relevant (`relevant`)
   while all tools of the first round are as before. It is as before if both are. One that certainly few runs call
   explains nothing, and is left out.
@@ -57,10 +60,13 @@ ComponentKind = Literal["retriever", "reranker", "tool", "generator"]
 
 StepQuantity = Literal[
     "relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus", "adherence", "failed", "relevant",
-    "used", "called",
+    "used", "called", "asked",
 ]  # fmt: skip
-"""As the last part of the names of the metrics of a step or a tool; `adherence` is that of the answer, and `called` the
-share of the runs that begin with a call of the tool."""
+"""As the last part of the names of the metrics of a step or a tool; `adherence` is that of the answer, `called` the
+share of the runs with labels that begin with a call of the tool, and `asked` the share of all runs with one."""
+
+_COUNTED: Final = frozenset[StepQuantity](["called", "asked"])
+"""Shares of the runs, which are no metrics with scores."""
 
 SAME: Final = 0.25
 """Largest change of a number that counts as none, in standard deviations of an interaction's number before."""
@@ -74,7 +80,7 @@ _OF_OWN: Final = frozenset[str](["order", "ranking", "focus"])
 _USED: Final[dict[ComponentKind, frozenset[str]]] = {
     "retriever": frozenset(["agreement", "used_recall", "order", "yield"]),
     "reranker": frozenset(["ranking"]),
-    "tool": frozenset(["yield", "failed", "relevant", "used", "called"]),
+    "tool": frozenset(["yield", "failed", "relevant", "used", "called", "asked"]),
     "generator": frozenset(["focus", "adherence"]),
 }
 """Numbers that say something where there is a reranker."""
@@ -220,7 +226,7 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
         if number.quantity in used[number.kind] and min(number.before.n[0], number.since.n[0]) >= LEAST_N
     ]
     yields = sum(number.kind == "tool" and number.quantity == "yield" for number in known)
-    alpha = (1 - confidence) / max((len(known) + yields * (yields - 1) // 2) * looks, 1)
+    alpha = (1 - confidence) / max((len(known) + 3 * yields * (yields - 1) // 2) * looks, 1)
     changes = _changes(known, alpha, effects)
     rare = _rare_tools(numbers, alpha)
     steps: dict[Component, _Numbers] = {
@@ -234,7 +240,8 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
         for kind in ("retriever", "reranker", "tool", "generator")
     )
     findings = _retrieval(retrievers, rerankers)
-    findings |= _tools(tools, {number.step for number in numbers if number.quantity in ("yield", "relevant")})
+    begun = _share_of_runs(numbers)
+    findings |= _tools(tools, {number.step for number in numbers if number.quantity in ("yield", "relevant")}, begun)
     findings |= {
         step: _generator(own, list(findings.values()), with_tools=bool(tools)) for step, own in generators.items()
     }
@@ -243,9 +250,9 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
     rest = tuple(step for step in findings if step not in (*moved, *unmoved))
     first = [findings[step].evidence[0] for step in moved]
     others = [change for step in moved for change in findings[step].evidence[1:]]
-    certain = [change for change in changes if change.moved and change.quantity != "called"]
+    certain = [change for change in changes if change.moved and change.quantity not in _COUNTED]
     called = sorted(
-        (change for change in changes if change.quantity == "called" and change.moved_far),
+        (change for change in changes if change.quantity == begun == "called" and change.moved_far),
         key=lambda change: -abs(change.estimate),
     )
     evidence = tuple(dict.fromkeys([*first, *others] if moved else certain))
@@ -300,7 +307,9 @@ def _without_reranker(retrievers: dict[Component, _Numbers]) -> dict[Component, 
     }
 
 
-def _tools(tools: dict[Component, _Numbers], searching: Collection[str]) -> dict[Component, _StepFinding]:
+def _tools(
+    tools: dict[Component, _Numbers], searching: Collection[str], begun: StepQuantity
+) -> dict[Component, _StepFinding]:
     first = {tool: own["yield"] for tool, own in tools.items() if "yield" in own}
     failing = {tool: (own["failed"],) for tool, own in tools.items() if "failed" in own and own["failed"].rose_far}
     working = {tool: brought for tool, brought in first.items() if tool not in failing}
@@ -315,9 +324,15 @@ def _tools(tools: dict[Component, _Numbers], searching: Collection[str]) -> dict
         is_same = tool in same
         if tool in first:
             others = [brought for other, brought in working.items() if other != tool and brought.fell_little]
-            fell = first[tool].fell and any(first[tool].fell_more_than(other) for other in others)
-            if fell and "called" in own and own["called"].is_same:
-                evidence = (first[tool], *evidence)
+            # What later rounds ask of it depends on the other tools of the first one, too.
+            of_all = [own["relevant"]] if "relevant" in own and len(others) == len(first) - 1 else []
+            fell = [
+                change
+                for change in (first[tool], *of_all)
+                if change.fell and any(change.fell_more_than(other) for other in others)
+            ]
+            if begun in own and own[begun].is_same:
+                evidence = (*fell[:1], *evidence)
         elif tool.step in searching:
             relevant = own.get("relevant")
             begins_same = 0 < len(same) == len(first)
@@ -326,20 +341,33 @@ def _tools(tools: dict[Component, _Numbers], searching: Collection[str]) -> dict
             is_same = relevant is not None and relevant.is_same and begins_same and "failed" in own
         else:
             is_same = "failed" in own and own["failed"].is_same
-        findings[tool] = _StepFinding(evidence, is_same)
-    return findings if any(step.evidence for step in findings.values()) else findings | _unused_tools(tools, first)
+        findings[tool] = _StepFinding(evidence, is_same and begun == "called")
+    if not any(step.evidence for step in findings.values()):
+        findings |= _unused_tools(tools, first, begun)
+    return findings
 
 
-def _unused_tools(tools: dict[Component, _Numbers], first: Collection[Component]) -> dict[Component, _StepFinding]:
+def _unused_tools(
+    tools: dict[Component, _Numbers], first: Collection[Component], begun: StepQuantity
+) -> dict[Component, _StepFinding]:
     """Return the tools whose results count as relevant and are used less, while those of another tool are used."""
     used = {tool: tools[tool]["used"] for tool in first if "used" in tools[tool]}
     moved: dict[Component, _StepFinding] = {}
     for tool, use in used.items():
         others = [other for name, other in used.items() if name != tool and other.fell_little]
-        same_share = "called" in tools[tool] and tools[tool]["called"].is_same
+        same_share = begun in tools[tool] and tools[tool][begun].is_same
         if same_share and use.fell_far and any(use.fell_more_than(other) for other in others):
             moved[tool] = _StepFinding((use,))
     return moved
+
+
+def _share_of_runs(numbers: Sequence[StepNumber]) -> StepQuantity:
+    """Return `called`, or `asked` if another part of the runs has labels than before, which are not like all others."""
+    n = {number.quantity: (number.before.n[0], number.since.n[0]) for number in numbers if number.quantity in _COUNTED}
+    if len(n) < len(_COUNTED):
+        return "called"
+    before, since = (labeled / max(runs, 1) for labeled, runs in zip(n["called"], n["asked"], strict=True))
+    return "called" if abs(since - before) <= LEAST_MARGIN else "asked"
 
 
 def _rare_tools(numbers: Sequence[StepNumber], alpha: float) -> set[Component]:
