@@ -123,6 +123,14 @@ class HeadlineNumber(NamedTuple):
     """The mean over the range; values that wait, time and need are those over all time."""
     range: HeadlineRange
 
+    @property
+    def width(self) -> float | None:
+        """Width of the interval as a share of the metric's range; None without one of its ends."""
+        interval, (lowest, highest) = self.mean.interval, self.mean.value_range
+        if interval.lower is None or interval.upper is None:
+            return None
+        return (interval.upper - interval.lower) / ((highest - lowest) or 1.0)
+
     @classmethod
     def unknown(cls, mean: MetricMean, span: HeadlineRange) -> "HeadlineNumber":
         """Return the number of a range without a value, of the labeler of a mean."""
@@ -458,16 +466,22 @@ class MetricStanding:
     """Of the shown one in the range."""
     around: Circumstances
 
-    @property
+    @cached_property
     def state(self) -> HeadlineState:
         """The worst state that holds; computed at the first look, because a screen looks at few metrics of many."""
-        return self._state_and_needed[0]
+        mean, around = self.number.mean, self.around
+        if around.firing and _firing(mean.key, around):
+            return "firing"
+        judge, watch = judge_progress(self.means, self.choice, around), watch_of(mean, around)
+        return next(_quiet_states(self.number, around, watch, judge))
 
-    @cached_property
-    def _state_and_needed(self) -> tuple[HeadlineState, int | None]:
-        mean = self.number.mean
-        judge, watch = judge_progress(self.means, self.choice, self.around), watch_of(mean, self.around)
-        return _state(self.number, self.around, watch, judge, firing=bool(_firing(mean.key, self.around)))
+    def _needed(self, state: HeadlineState, watch: WatchedLevel | None) -> int | None:
+        mean, width = self.number.mean, self.number.width
+        if state == "too few":
+            # While all values wait in open sessions, the interval says nothing about how many are needed.
+            counted = mean.n - mean.n_waiting
+            return None if width is None or counted <= 0 else more_needed(counted, width)
+        return watch.needed if state == "learning" and watch is not None else None
 
     @property
     def key(self) -> EstimateKey:
@@ -492,8 +506,7 @@ class MetricStanding:
             confidence: level of the intervals.
         """
         all_time, around, (mean, span) = self.means[self.choice.place], self.around, self.number
-        state, needed = self._state_and_needed
-        key, interval = mean.key, mean.interval
+        key, interval, state = mean.key, mean.interval, self.state
         watch = watch_of(mean, around)
         firing = _firing(key, around)
         since = max((alert.began_at for alert in firing if alert.began_at is not None), default=None)
@@ -535,7 +548,7 @@ class MetricStanding:
             state=state,
             since=since,
             move=None if watch is None else watch.move,
-            needed=needed,
+            needed=self._needed(state, watch),
             rules=tuple(
                 rule.name
                 for rule in around.rules
@@ -616,36 +629,15 @@ def watches(rule: AlertRule, key: EstimateKey) -> bool:
     return in_scope and rule.watches_labeler(key.labeler)
 
 
-def _state(
-    number: HeadlineNumber,
-    around: Circumstances,
-    watch: WatchedLevel | None,
-    judge: JudgeProgress | None,
-    *,
-    firing: bool,
-) -> tuple[HeadlineState, int | None]:
-    mean, interval = number.mean, number.mean.interval
-    width = None
-    if interval.lower is not None and interval.upper is not None:
-        width = (interval.upper - interval.lower) / ((mean.value_range[1] - mean.value_range[0]) or 1.0)
-    state: HeadlineState = "firing" if firing else next(_quiet_states(number, around, watch, judge, width))
-    if state == "too few":
-        # While all values wait in open sessions, the interval says nothing about how many are needed.
-        counted = mean.n - mean.n_waiting
-        return state, None if width is None or counted <= 0 else more_needed(counted, width)
-    return state, watch.needed if state == "learning" and watch is not None else None
-
-
 def _quiet_states(
     number: HeadlineNumber,
     around: Circumstances,
     watch: WatchedLevel | None,
     judge: JudgeProgress | None,
-    width: float | None,
 ) -> Iterator[HeadlineState]:
     """Yield the states that hold where nothing fires, the worst first as in `HEADLINE_STATES`."""
     mean, span = number
-    name = mean.key.pipeline, mean.key.metric
+    name, width = (mean.key.pipeline, mean.key.metric), number.width
     if mean.key.segment is None and around.suspected.get(name, 0.0) * SUSPICIOUS_PART >= 1:
         yield "suspicious"
     if watch is not None and watch.move is not None:

@@ -90,22 +90,23 @@ def metric_mean(
         definition: of its metric; None without a definition.
         scaled: mean and interval in [0, 1].
     """
-    value_range = key.value_range
-    mean = scaled.in_unit(*value_range)
+    value_range = lowest, highest = key.value_range
+    width = highest - lowest
+    estimate = None if scaled.estimate is None else lowest + width * scaled.estimate
     interval: Interval[float | None, float | None]
     if key.metric in UNBOUNDED:
         interval = Interval(numbers.mean if numbers.n else None, None, None)
     elif key.holds_counts and scaled.is_unknown:
         # The range of a count says nothing about it.
-        interval = Interval(mean.estimate, None, None)
+        interval = Interval(estimate, None, None)
     else:
-        interval = Interval(mean.estimate, mean.lower, mean.upper)
+        interval = Interval(estimate, lowest + width * scaled.lower, lowest + width * scaled.upper)
     updated_at, direction = from_milliseconds(numbers.updated_ms), None if definition is None else definition.direction
     spread = numbers.standard_deviation
     return MetricMean(
         key, numbers.n, interval, value_range, updated_at, numbers.n_waiting, direction,
         numbers.n_absent, numbers.coverage,
-        standard_deviation=None if spread is None else spread * (value_range[1] - value_range[0]),
+        standard_deviation=None if spread is None else spread * width,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import isnan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,11 +219,11 @@ class View:
         n_effective = np.where(counted == 0, np.where(moments.n > 0, 0.0, np.nan), n_effective)
         for column in (effects, traffic, n_effective):
             column[~np.isfinite(column)] = np.nan
-        yield [None if np.isnan(effect) else effect for effect in effects.tolist()]
+        yield _known(effects)
         yield clusters_used(moments)
         yield mixed.tolist()
-        yield [None if np.isnan(number) else number for number in traffic.tolist()]
-        yield [None if np.isnan(number) else number for number in n_effective.tolist()]
+        yield _known(traffic)
+        yield _known(n_effective)
         yield waiting.tolist()
 
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
@@ -243,6 +243,11 @@ class View:
             return None
         start, end = self.span.before_ms, self.span.start_ms
         return View(self.state, self.name, WindowSpan(start, end, start))
+
+
+def _known(column: Floats) -> list[float | None]:
+    # NumPy's `isnan` takes ten times as long for one number.
+    return [None if isnan(number) else number for number in column.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
 from ragtide_schemas.alert_kinds import Movement
 
-from ..alerts.stored_evidence import KeyEvidence, StoredEvidence
+from ..alerts.rule_state import RuleState
+from ..alerts.stored_evidence import WHOLE, KeyEvidence, StoredEvidence
 from ..errors import reading
 from ..events.keys import EstimateKey
 from ..state.options import NO_WINDOWS, StateOptions
@@ -38,7 +39,7 @@ def rules_of(pipeline: str | None) -> FieldSelection:
 
     def choose(listing: Listing) -> Iterator[str]:
         for name in listing.of_pipeline(CheckpointField.RULE_STATE, pipeline):
-            if ",null,null," in name:  # run and segment of such a key
+            if WHOLE in name:
                 yield name
 
     return FieldSelection((CheckpointField.RULE_STATE,), choose)
@@ -144,10 +145,11 @@ class _KnownEvidence(NamedTuple):
 
 
 def _known(stored: StoredEvidence, before: _KnownEvidence | None, changed: Mapping[str, bytes]) -> _KnownEvidence:
-    own: dict[str, Suspicion | None] = {}
+    own: dict[str, Suspicion | None] = dict.fromkeys(changed)
     for name, state in changed.items():
-        with reading(name):
-            own[name] = _suspicion(stored.of_field(name, state))
+        if RuleState.may_look_for_change(state):
+            with reading(name):
+                own[name] = _suspicion(stored.of_field(name, state))
     if before is not None and before.of_fields.keys() >= own.keys():
         return _KnownEvidence({**before.of_fields, **own}, before.of_new_rules)
     of_fields = own if before is None else {**before.of_fields, **own}
