@@ -6,6 +6,7 @@ Stored times follow the wider rule alone, so that what was stored once stays rea
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _ZERO_TIME: Final = re.compile(
@@ -134,6 +135,7 @@ def check_time(time: datetime, now: datetime) -> None:
         raise ValueError(f"is {time.isoformat()}, {when}: correct the clock or the unit, or leave it out")
 
 
+@lru_cache(maxsize=1024)
 def from_milliseconds(milliseconds: int) -> datetime:
     """Return the UTC time of a number of milliseconds since 1970, such as the first half of a stream entry's id."""
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)

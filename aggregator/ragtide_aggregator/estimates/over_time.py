@@ -445,6 +445,7 @@ class _PanesOfPoints(NamedTuple):
 
 def _loaded(all_panes: Sequence[_PanesOfKey]) -> _PanesOfPoints:
     points, count = _PanesOfPoints(PaneRows(), [], []), 0
+    by_key: list[list[tuple[int, int, bytes]]] = []
     for number, panes in enumerate(all_panes):
         loaded: list[tuple[int, int, bytes]] = []
         for stretch in sorted(panes.by_stretch):
@@ -453,9 +454,24 @@ def _loaded(all_panes: Sequence[_PanesOfKey]) -> _PanesOfPoints:
             points.groups.append([(row, pane) for row, pane, _ in of_point])
             points.owners.append(_PointStretches(number, (stretch,), stretch + 1))
         count += len(loaded)
-        with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
-            points.rows.load_panes(loaded, clustered=panes.clustered)
+        by_key.append(loaded)
+    _load(points.rows, all_panes, by_key)
     return points
+
+
+def _load(rows: PaneRows, all_panes: Sequence[_PanesOfKey], by_key: Sequence[list[tuple[int, int, bytes]]]) -> None:
+    """Set rows to the panes of all keys at once, because there may be many keys."""
+    kinds: dict[bool, list[tuple[int, int, bytes]]] = {False: [], True: []}
+    for panes, loaded in zip(all_panes, by_key, strict=True):
+        kinds[panes.clustered] += loaded
+    try:
+        for clustered, loaded in kinds.items():
+            rows.load_panes(loaded, clustered=clustered)
+    except ValueError:
+        # One of them is damaged: the error names it.
+        for panes, loaded in zip(all_panes, by_key, strict=True):
+            with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
+                rows.load_panes(loaded, clustered=panes.clustered)
 
 
 def _joined(

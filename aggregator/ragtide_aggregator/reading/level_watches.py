@@ -82,12 +82,14 @@ class LevelWatches:
                 for reply in await pipe.execute():
                     for place, key in enumerate(keys):
                         measured[key].append(reply[3 * place : 3 * place + 3])
-        return merged(
-            level._replace(since=None, move=None)
-            if _is_explained(level, measured.get(level.key, ()), measures=self._measures)
-            else level
-            for level in levels
-        )
+        if keys:
+            levels = [
+                level._replace(since=None, move=None)
+                if _is_explained(level, measured.get(level.key, ()), measures=self._measures)
+                else level
+                for level in levels
+            ]
+        return levels if len(self._partitions) == 1 else merged(levels)
 
     async def _read_levels(self, learn: int) -> list[WatchedLevel]:
         async with self._fields.changes(self._partitions) as changes:

@@ -55,10 +55,12 @@ class Admission:
         self._others: dict[str, int] = {}
         self._tools: dict[str, set[str]] = {}
         self.n = 0
-        """Number of keys."""
+        """Number of keys; 0 without caps."""
 
     def add(self, key: EstimateKey) -> None:
-        """Count a new key."""
+        """Count a new key, if there are caps."""
+        if self._caps is None:
+            return
         scope = key[:3]
         self.n += 1
         if (tool := ToolMetric.read(scored_metric(key.metric))) is not None:

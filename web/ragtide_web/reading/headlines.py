@@ -9,6 +9,7 @@ from typing import Final
 from ragtide_aggregator.estimates.headline import MetricStanding
 from ragtide_aggregator.estimates.ranges import RANGES
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.statistics.tables import scipy_functions
 
 KEPT_S: Final = 10.0
 """Most seconds for which headlines are used again without a new reading."""
@@ -67,6 +68,7 @@ class ShownHeadlines:
         self._clock = clock
         self._work = work
         self._readings: dict[tuple[str, str | None], _Reading] = {}
+        self._importing: asyncio.Task[None] | None = None
 
     async def read(self, name: str, segment: str | None = None) -> list[MetricStanding]:
         """Return how metrics stand: as of now where reading is fast, and otherwise none that are older than a minute.
@@ -106,6 +108,8 @@ class ShownHeadlines:
 
     async def _read_anew(self, reading: _Reading, name: str, segment: str | None) -> None:
         began, worked = self._clock(), self._work()
+        if self._importing is None:  # while the first reading waits for Redis
+            self._importing = asyncio.create_task(asyncio.to_thread(scipy_functions.preload))
         try:
             reading.standings = await self._deployment.standings(name or "default", segment=segment)
         finally:
