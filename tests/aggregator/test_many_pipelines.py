@@ -29,7 +29,8 @@ async def published(redis: Any, pipelines: int) -> Deployment:
     await owner.commit(*events)
     deployment = Deployment(redis, SETTINGS)
     await deployment.headlines()
-    await deployment.estimates(pipeline="p0000")
+    for name in ("p0000", "p0002"):  # the names of the first are listed alone, then those of all
+        await deployment.estimates(pipeline=name)
     return deployment
 
 
@@ -70,6 +71,16 @@ async def test_a_read_of_some_pipelines_costs_the_same_however_many_there_are(
     (few, few_bytes), (many, many_bytes) = costs
     assert many == few
     assert many_bytes < few_bytes + 5_000
+
+
+async def test_the_first_read_of_one_pipeline_gets_no_names_of_others(async_redis: Any) -> None:
+    sent = []
+    for pipelines in (20, 200):
+        await async_redis.flushdb()
+        await published(async_redis, pipelines)
+        reader = Deployment(async_redis, SETTINGS)
+        sent.append((await cost(async_redis, partial(estimates, reader)))[1])
+    assert sent[1] < sent[0] + 2_000
 
 
 async def test_no_reader_of_a_screen_walks_through_the_checkpoint(async_redis: Any) -> None:
@@ -136,6 +147,8 @@ async def test_a_pipeline_read_alone_has_the_numbers_of_a_full_read_at_every_com
         for name in names:
             expected = [estimate for estimate in everything if estimate.pipeline == name]
             assert rounded(await deployment.estimates(pipeline=name)) == rounded(expected)
+            if step == 3:  # the first pipeline that a reader reads is listed alone
+                assert rounded(await Deployment(async_redis, given).estimates(pipeline=name)) == rounded(expected)
             assert expected
     assert await deployment.pipelines() == sorted(names)
     of_all = await deployment.headlines("all")

@@ -5,6 +5,8 @@ reader walks through a whole checkpoint.
 """
 
 import asyncio
+import json
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,6 +28,11 @@ LISTING_PART: Final = 20
 """Listing takes at most this part of the time: a checkpoint may have a million fields."""
 
 LIST: Final = Lua("list_fields")
+
+_KINDS: Final = frozenset(field for field in CheckpointField if field.endswith(":"))
+
+_SPECIAL: Final = re.compile(r"[\\*?\[\]^-]")
+"""What has a meaning in a pattern of Redis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +90,48 @@ class FieldNames:
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = redis
         self.clock = clock
-        self._known: dict[Streams, Listing] = {}
-        self._listing: defaultdict[Streams, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # With the pipeline whose names alone are listed; None for those of all.
+        self._known: dict[tuple[Streams, str | None], Listing] = {}
+        self._listing: defaultdict[tuple[Streams, str | None], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._alone: dict[Streams, str] = {}
         self._number = 0
 
     async def read(
-        self, streams: Streams, kinds: Collection[CheckpointField], length: int | None = None, *, anew: bool = False
+        self,
+        streams: Streams,
+        kinds: Collection[CheckpointField],
+        length: int | None = None,
+        *,
+        pipeline: str | None = None,
+        anew: bool = False,
     ) -> Listing:
         """Return the names of kinds of fields of a checkpoint, of other kinds perhaps too.
 
         Args:
             kinds: wanted kinds.
             length: number of all fields now; read unless given.
+            pipeline: whose names are wanted; all unless given. A listing may have those of others, too.
             anew: whether to list in any case, because a known field was removed.
         """
-        before = self._known.get(streams)
+        scope = streams, self._alone_in(streams, kinds, pipeline)
+        before = self._known.get(scope)
         if length is None:
             length = int(await self._redis.hlen(streams.checkpoint))
         if not anew and before is not None and not self._is_due(before, kinds, length):
             return before
-        async with self._listing[streams]:
-            known = self._known.get(streams)
+        async with self._listing[scope]:
+            known = self._known.get(scope)
             # Another reader may have listed meanwhile.
             if known is None or known is before or self._is_due(known, kinds, length):
-                known = self._known[streams] = await self._list(streams, kinds, length, known)
+                known = self._known[scope] = await self._list(scope, kinds, length, known)
             return known
+
+    def _alone_in(self, streams: Streams, kinds: Collection[CheckpointField], pipeline: str | None) -> str | None:
+        """Return the pipeline whose names are listed alone: the first one, as of a command. With another, list all."""
+        known = self._known.get((streams, None))
+        if pipeline is None or (known is not None and known.kinds.issuperset(kinds)):
+            return None
+        return pipeline if self._alone.setdefault(streams, pipeline) == pipeline else None
 
     def _is_due(self, known: Listing, kinds: Collection[CheckpointField], length: int) -> bool:
         if not known.kinds.issuperset(kinds):
@@ -118,12 +142,18 @@ class FieldNames:
         return self.clock() - known.at_s >= pause_s
 
     async def _list(
-        self, streams: Streams, kinds: Collection[CheckpointField], length: int, known: Listing | None
+        self,
+        scope: tuple[Streams, str | None],
+        kinds: Collection[CheckpointField],
+        length: int,
+        known: Listing | None,
     ) -> Listing:
-        began = self.clock()
-        wanted = LISTED | frozenset(kinds) | (frozenset() if known is None else known.kinds)
+        (streams, pipeline), began = scope, self.clock()
+        # One pipeline has few names, so one walk brings those of all kinds.
+        more = _KINDS if pipeline is not None else frozenset() if known is None else known.kinds
+        wanted = LISTED | more | frozenset(kinds)
         listed = await listed_names(self._redis, streams) if wanted == LISTED else None
-        length, names = (length, await self._walk(streams, wanted)) if listed is None else listed
+        length, names = (length, await self._walk(streams, wanted, pipeline)) if listed is None else listed
         by_kind: defaultdict[str, list[str]] = defaultdict(list)
         for name in sorted(names):
             by_kind[name[: name.index(":") + 1]].append(name)
@@ -137,23 +167,35 @@ class FieldNames:
             {CheckpointField(kind): names for kind, names in by_kind.items()},
         )
 
-    async def _walk(self, streams: Streams, kinds: Collection[CheckpointField]) -> set[str]:
+    async def _walk(self, streams: Streams, kinds: Collection[CheckpointField], pipeline: str | None) -> set[str]:
         names: set[str] = set()
         cursor = b"0"
         while True:
-            cursor, *some = await run_script(self._redis, list_fields(streams, cursor, sorted(kinds)))
+            call = list_fields(streams, cursor, sorted(kinds), pipeline=pipeline)
+            cursor, *some = await run_script(self._redis, call)
             names.update(name.decode(errors="replace") for name in some)
             if cursor == b"0":
                 return names
 
 
 def list_fields(
-    streams: Streams, cursor: bytes, kinds: Sequence[CheckpointField], count: int = FIELDS_AT_ONCE
+    streams: Streams,
+    cursor: bytes,
+    kinds: Sequence[CheckpointField],
+    *,
+    pipeline: str | None = None,
+    count: int = FIELDS_AT_ONCE,
 ) -> ScriptCall[list[bytes]]:
     """Return the call that lists the names of some fields of a checkpoint; its reply begins with the next cursor.
 
     Args:
         cursor: `0` at the beginning; the reply's cursor is `0` at the end.
         kinds: wanted kinds of fields.
+        pipeline: only names that hold this name, a few of which may be of other pipelines; all unless given.
+        count: about how many fields to look at.
     """
-    return ScriptCall(LIST, [streams.checkpoint], [cursor, count, *kinds], list)
+    pattern = "*"
+    if pipeline is not None:
+        name = _SPECIAL.sub(r"\\\g<0>", json.dumps(pipeline, ensure_ascii=False))
+        pattern = f"*{name},*"
+    return ScriptCall(LIST, [streams.checkpoint], [cursor, count, pattern, *kinds], list)

@@ -55,7 +55,7 @@ class LevelWatches:
         self._redis, self._partitions = redis, partitions
         self._levels, self._measures = levels, options.clusters is not None
         kind = CheckpointField.LEVEL
-        select = FieldSelection((kind,), lambda listing: listing.of_pipeline(kind, pipeline), head=HEAD)
+        select = FieldSelection((kind,), lambda listing: listing.of_pipeline(kind, pipeline), HEAD, pipeline)
         self._fields = SelectedFields(redis, select, names)
         self._reading = asyncio.Lock()
         self._read: dict[Streams, dict[EstimateKey, WatchedLevel]] = {}

@@ -44,7 +44,7 @@ def fields_of_pipeline(pipeline: str, pane_ms: int) -> FieldSelection:
             yield from (kind + key for kind in _OF_KEYS)
             yield f"{CheckpointField.PROCESSED}{pane_ms}:{key}"
 
-    return FieldSelection(_LISTED, choose)
+    return FieldSelection(_LISTED, choose, pipeline=pipeline)
 
 
 @dataclass(frozen=True, slots=True)

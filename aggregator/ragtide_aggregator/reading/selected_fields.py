@@ -37,6 +37,8 @@ class FieldSelection:
     """Returns the names of the fields to read; a field that does not exist is left out. Each is of one pipeline."""
     head: int | None = None
     """Bytes of each value that are read; None for whole values."""
+    pipeline: str | None = None
+    """The pipeline of all these fields; None for several."""
 
 
 class ChangedFields(NamedTuple):
@@ -135,7 +137,7 @@ class SelectedFields:
         changed = head.changed if known is not None and LISTED.issuperset(kinds) else None
         if known is not None and changed is not None and known.is_complete and not changed.adds:
             return await self._of_pipelines(streams, known, head, changed.names)
-        listing = await self._names.read(streams, kinds, head.length)
+        listing = await self._names.read(streams, kinds, head.length, pipeline=self._select.pipeline)
         is_complete = listing.length == head.length
         if known is None or known.listing != listing.number:
             return await self._all(streams, listing, is_complete=is_complete)
@@ -148,7 +150,8 @@ class SelectedFields:
         return read
 
     async def _anew(self, streams: Streams, head: CheckpointHead) -> _Known:
-        listing = await self._names.read(streams, self._select.kinds, head.length, anew=True)
+        select = self._select
+        listing = await self._names.read(streams, select.kinds, head.length, pipeline=select.pipeline, anew=True)
         return await self._all(streams, listing, is_complete=True)
 
     async def _of_pipelines(

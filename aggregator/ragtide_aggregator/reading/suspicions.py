@@ -42,7 +42,7 @@ def rules_of(pipeline: str | None) -> FieldSelection:
             if WHOLE in name:
                 yield name
 
-    return FieldSelection((CheckpointField.RULE_STATE,), choose)
+    return FieldSelection((CheckpointField.RULE_STATE,), choose, pipeline=pipeline)
 
 
 async def covariate_keys(
