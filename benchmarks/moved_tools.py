@@ -1,6 +1,6 @@
 """Which tool moved: injected faults in the tools of a simulated agent.
 
-    python benchmarks/moved_tools.py [--faults 200] [--pairs 150] [--quiet 30]
+    python benchmarks/moved_tools.py [--faults 200] [--pairs 90] [--quiet 12]
 
 The agent answers the questions of examples/bm25_rag. It has four tools: a handbook that counts words, a store of
 letters that compares runs of letters, a table of orders, each over a part of the passages, and the web, which has all
@@ -73,6 +73,9 @@ AFTER: Final = 8_000
 
 DRAWS: Final = 2
 """Runs of each question."""
+
+TOGETHER: Final = 400
+"""Runs that all rules read before the next ones: after the first alarm nothing is read."""
 
 LATER: Final = (100, 400, 1_000)
 """Runs after which the second of two tools fails."""
@@ -380,22 +383,28 @@ def _stream_of(fault: Fault, rng: np.random.Generator) -> Numbers:
 
 def _alarm(stream: Numbers, fault: Fault) -> int | None:
     """Return the number of the run at which the first rule fires; None if none does."""
-    alarms = []
     of_normal = np.nanmean(_numbers(fault, ()).watched, axis=0)
-    for rule, values, normal in zip(rules(local=fault.local), stream.watched.T, of_normal, strict=True):
-        if np.isnan(normal):
-            continue
-        detector = DriftDetector(
-            baseline=float(normal),
+    detectors = {
+        column: DriftDetector(
+            baseline=float(of_normal[column]),
             direction="rise" if rule.rises else "fall",
             run_length=RUN_LENGTH,
             min_effect=rule.min_effect,
             value_range=(0.0, rule.upper),
         )
-        places = BEFORE + np.flatnonzero(~np.isnan(values[BEFORE:]))
-        place = detector.update(values[places])
-        alarms += [] if place is None else [int(places[place])]
-    return min(alarms, default=None)
+        for column, rule in enumerate(rules(local=fault.local))
+        if not np.isnan(of_normal[column])
+    }
+    for start in range(BEFORE, len(stream.watched), TOGETHER):
+        alarms = []
+        for column, detector in detectors.items():
+            values = stream.watched[start : start + TOGETHER, column]
+            places = np.flatnonzero(~np.isnan(values))
+            place = detector.update(values[places])
+            alarms += [] if place is None else [start + int(places[place])]
+        if alarms:
+            return min(alarms)
+    return None
 
 
 def named(fault: Fault, rng: np.random.Generator) -> Named:
@@ -591,9 +600,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=200, help="streams of each fault")
     parser.add_argument(
-        "--pairs", type=int, default=150, help="streams with two faults, at once and one after the other"
+        "--pairs", type=int, default=90, help="streams with two faults, at once and one after the other"
     )
-    parser.add_argument("--quiet", type=int, default=30, help="streams without a change")
+    parser.add_argument("--quiet", type=int, default=12, help="streams without a change")
     options = parser.parse_args()
     print(HEADER)
     single = simulated(SINGLE, options.faults * len(FAULTS), 20261130)
