@@ -11,6 +11,7 @@ from .html_tables import html_table
 from .metric_names import MetricName
 from .metrics import Direction, Kind
 from .printable import short_repr
+from .step_metrics import kind_of
 
 _DIGEST: Final = re.compile("[0-9a-f]{16}")
 """Version of a criterion."""
@@ -19,14 +20,16 @@ DIGEST_SHOWN: Final = 7
 
 
 def shown_metric(metric: str, version: str | None) -> str:
-    """Return a metric's name for tables, with its version unless that is the first.
+    """Return a metric's name for tables, with its version unless that is the first, also of the metric of a step.
 
     >>> shown_metric("trace.adherence", None), shown_metric("mine.words", "2")
     ('trace.adherence', 'mine.words (version 2)')
+    >>> shown_metric("tool.search.used", "1-tool"), shown_metric("tool.search.used", "2-tool")
+    ('tool.search.used', 'tool.search.used (version 2-tool)')
     >>> shown_metric("criteria.asks_back", "0e616d1d93881020")
     'criteria.asks_back (0e616d1)'
     """
-    if version is None or version == "1":
+    if version is None or version == "1" or kind_of(version) is not None:
         return metric
     return f"{metric} ({version[:DIGEST_SHOWN]})" if _DIGEST.fullmatch(version) else f"{metric} (version {version})"
 

@@ -147,3 +147,9 @@ def test_a_judge_that_has_no_number_yet_is_named_in_place_of_the_next_step() -> 
 def test_a_segment_value_and_a_count_have_no_sentence() -> None:
     assert shown(mean(segment="lang=de")).would_see is None
     assert shown(mean(metric="response.empty")).would_see is None
+
+
+@pytest.mark.parametrize("metric", ["agent.wasted", "tool.search.failed"])
+def test_a_number_of_runs_and_tools_is_no_share_of_answers_that_falls(metric: str) -> None:
+    assert would_see("judge", RELEVANCE, Watched(0.5), {}) is not None
+    assert would_see("judge", metric, Watched(0.5), {}) is None

@@ -7,6 +7,7 @@ from ragtide_schemas import METRICS
 from ragtide_schemas.headline import labeler_phrase
 from ragtide_schemas.metric_definitions import PEOPLES_METRICS
 from ragtide_schemas.slopes import UNSUPPORTED, Slope, SlopesByMetric, misses_claims
+from ragtide_schemas.step_metrics import TOOL_FAMILY
 
 from ..statistics.drift.power import answers_to_find
 from ..statistics.drift.sights import lasting
@@ -16,6 +17,9 @@ FALL: Final = 0.2
 
 IS_TRUTH: Final = frozenset({"gold", "judge"})
 """Labelers whose own verdict is what a fall is a fall of."""
+
+OF_RUNS: Final = ("agent.", TOOL_FAMILY)
+"""Families of the calls of agents: their numbers are no shares of answers that fall."""
 
 YES_OR_NO: Final = 0.95
 """Values whose variance is this part of the largest possible one are 0 or 1."""
@@ -93,7 +97,8 @@ def would_see(labeler: str, metric: str, watched: Watched, slopes: SlopesByMetri
 
 
 def _of_verdicts(labeler: str, metric: str, watched: Watched) -> str | None:
-    if metric in METRICS and not METRICS[metric].from_labels and metric not in PEOPLES_METRICS:
+    is_quality = metric not in METRICS or METRICS[metric].from_labels or metric in PEOPLES_METRICS
+    if metric.startswith(OF_RUNS) or not is_quality:
         return None
     by, verb = ("people", "score") if labeler == "gold" else (labeler_phrase(labeler), "scores")
     share = f", of which {by} {verb} {100 * watched.rate:.2g}%" if watched.rate < 1 else ""
