@@ -383,17 +383,17 @@ def _stream_of(fault: Fault, rng: np.random.Generator) -> Numbers:
 
 def _alarm(stream: Numbers, fault: Fault) -> int | None:
     """Return the number of the run at which the first rule fires; None if none does."""
-    of_normal = np.nanmean(_numbers(fault, ()).watched, axis=0)
+    of_normal = _numbers(fault, ()).watched
     detectors = {
         column: DriftDetector(
-            baseline=float(of_normal[column]),
+            baseline=float(np.nanmean(of_normal[:, column])),
             direction="rise" if rule.rises else "fall",
             run_length=RUN_LENGTH,
             min_effect=rule.min_effect,
             value_range=(0.0, rule.upper),
         )
         for column, rule in enumerate(rules(local=fault.local))
-        if not np.isnan(of_normal[column])
+        if not np.isnan(of_normal[:, column]).all()
     }
     for start in range(BEFORE, len(stream.watched), TOGETHER):
         alarms = []
