@@ -1,5 +1,6 @@
 """Reads the traffic of now: the answers an hour of each pipeline, for prices and for how long a fall would last."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -9,6 +10,7 @@ from ragtide_schemas.metric_definitions import PER_ANSWER, SENTINEL_PIPELINE
 
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
+from ..events.keys import EstimateKey, PairKey
 from ..statistics.tables.names import AUTO
 from .history import HistoryReader
 
@@ -41,13 +43,12 @@ async def answers_an_hour(
     counting = {pipeline: mean for pipeline, (_, mean) in best.items()}
     keys = {mean.key for mean in counting.values()}
     method = IntervalMethod(AUTO, 0.95)  # only counts are read
-    day, hour = [
-        {
-            key: point.n + point.n_absent
-            for key, point in (await history.numbers(partitions, keys, now - length, now + DAY, method=method)).items()
-        }
-        for length in (DAY, HOUR)
-    ]
+
+    async def counts(length: timedelta) -> dict[EstimateKey | PairKey, int]:
+        points = await history.numbers(partitions, keys, now - length, now + DAY, method=method)
+        return {key: point.n + point.n_absent for key, point in points.items()}
+
+    day, hour = await asyncio.gather(counts(DAY), counts(HOUR))
     return {
         pipeline: float(hour[mean.key]) if day.get(mean.key, 0) == hour.get(mean.key, -1) else day.get(mean.key, 0) / 24
         for pipeline, mean in counting.items()
