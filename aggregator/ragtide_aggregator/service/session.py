@@ -249,13 +249,13 @@ class PartitionSession:
                 self._telemetry.serving(self._streams.partition, applier.state.n_applied_keys)
             now = monotonic()
             due = timing.is_due(now, behind=behind)
-            if now >= maintenance_at and not stop.is_set():
-                await self._maintain()
-                maintenance_at = now + MAINTENANCE_S
             if self._uncommitted(stop) and (due or applier.full or self._halving.part or stop.is_set()):
                 await self._commit(stop)
                 took_s = monotonic() - now
                 timing.committed(monotonic(), took_s=took_s, longest_pause_s=self._pace.step_s, behind=behind)
+            if now >= maintenance_at and not stop.is_set():  # after the commit, which the estimates wait for
+                await self._maintain()
+                maintenance_at = now + MAINTENANCE_S
             if stop.is_set() and not self._uncommitted(stop):
                 return
             if not self._dirty:
