@@ -228,6 +228,7 @@ async def test_every_path_is_described(path: str, redis_url: str, async_redis: A
         assert operation["description"]
         assert operation["requestBody"]["content"]
         assert "question" in described["components"]["schemas"]["RagInteraction"]["properties"]
+        assert described["components"]["schemas"]["AgentRun"]["required"] == ["pipeline", "messages"]
         text = json.dumps(described)
         for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}:
             assert reference in described["components"]["schemas"]

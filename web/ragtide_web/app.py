@@ -191,6 +191,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
             own = model.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(own.pop("$defs", {}))
             schemas[name] = own
+        schemas["AgentRun"] = writing.schema_of_run(schemas["RagInteraction"])
         document["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
             "basic": {"type": "http", "scheme": "basic", "description": "The token as password, as Langfuse sends it."},

@@ -90,10 +90,9 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
             if retrieval.is_run:
                 part += f", calls in its messages: {len(retrieval.given_calls)}"
             parts[retrieval.span.span_id].append(part)
-        made = zip(group.tools, tool_calls_of(group, content.question), strict=False)
-        for place, (tool, tool_call) in enumerate(made, 1):
-            part = f"call {place} of interaction {number} (round {tool_call.round})"
-            parts[tool.span.span_id].append(f"{part}{_outcome(tool, tool_call)}")
+        for place, (tool, call) in enumerate(zip(group.tools, tool_calls_of(group, content.question), strict=False), 1):
+            part = f"call {place} of interaction {number} (round {call.round})"
+            parts[tool.span.span_id].append(f"{part}{_outcome(tool, call)}")
         if group.asked_by is not None:
             parts[group.asked_by.span.span_id].append(f"question of interaction {number}")
         led = set(content.calls)

@@ -37,9 +37,9 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def _body(name: str, example: dict[str, Any]) -> dict[str, Any]:
-    model = {"$ref": f"#/components/schemas/{name}"}
-    one_or_many = {"oneOf": [model, {"type": "array", "items": model}]}
+def _body(example: dict[str, Any], *names: str) -> dict[str, Any]:
+    models = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    one_or_many = {"oneOf": [*models, {"type": "array", "items": {"anyOf": models}}]}
     return {
         "requestBody": {
             "required": True,
@@ -61,6 +61,21 @@ INTERACTION: Final = {
 FEEDBACK: Final = {"interaction_id": "order-4711", "pipeline": "shop", "gold_scores": {"trace.adherence": 1}}
 MODELS: Final[dict[str, type[WireModel]]] = {"RagInteraction": RagInteraction, "Feedback": Feedback}
 """Models of bodies, which the description of the service has beside those of the answers."""
+_RUN: Final = (
+    "An interaction whose question, documents, response, history and steps are in the messages of an agent's run."
+)
+_MESSAGES: Final = (
+    "The messages of the run, oldest first: those of OpenAI (chat, items of Responses), Anthropic, Gemini, Bedrock, "
+    "OpenTelemetry GenAI, LangChain, LlamaIndex, Haystack, Pydantic AI or Vercel's AI SDK. A field beside them wins."
+)
+
+
+def schema_of_run(interaction: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an interaction with `messages`, by that of an interaction."""
+    messages = {"title": "Messages", "type": "array", "items": {"type": "object"}, "description": _MESSAGES}
+    properties = {"messages": messages, **interaction["properties"]}
+    run = {"title": "AgentRun", "description": _RUN, "properties": properties, "required": ["pipeline", "messages"]}
+    return {**interaction, **run}
 
 
 @router.post(
@@ -68,7 +83,7 @@ MODELS: Final[dict[str, type[WireModel]]] = {"RagInteraction": RagInteraction, "
     response_model=PostedItems,
     response_model_exclude_none=True,
     responses=RESPONSES,
-    openapi_extra=_body("RagInteraction", INTERACTION),
+    openapi_extra=_body(INTERACTION, "RagInteraction", "AgentRun"),
 )
 async def post_interactions(request: Request, shared: Shared, client: Writer) -> Response:
     """Publish an interaction, a list of interactions, or NDJSON with one on each line.
@@ -85,7 +100,7 @@ async def post_interactions(request: Request, shared: Shared, client: Writer) ->
     response_model=PostedItems,
     response_model_exclude_none=True,
     responses=RESPONSES,
-    openapi_extra=_body("Feedback", FEEDBACK),
+    openapi_extra=_body(FEEDBACK, "Feedback"),
 )
 async def post_feedback(request: Request, shared: Shared, client: Writer) -> Response:
     """Publish gold scores of interactions: one, a list, or NDJSON. The first gold score of a metric counts."""
