@@ -30,6 +30,7 @@ from ragtide_producers.traces.interactions import interactions_of
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import DeadLetter
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.plain_values import LeftOut
 
@@ -268,7 +269,7 @@ async def test_a_transcript_is_a_run_at_every_door(
 
 
 async def test_a_broken_transcript_is_refused_with_a_sentence_and_costs_no_other(
-    async_redis: Any, redis: Any, redis_url: str
+    async_redis: Any, redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
     del async_redis
     deep: Any = "search"
@@ -284,13 +285,30 @@ async def test_a_broken_transcript_is_refused_with_a_sentence_and_costs_no_other
     ]
     given = [*broken, openai_chat()]
     items = [{"pipeline": "shop", "interaction_id": str(n), "messages": value} for n, value in enumerate(given)]
+    said: dict[str, list[str]] = {"sdk": []}
     async with http_service(redis_url) as service:
         status, answer = await service.post("/v1/interactions", items)
     assert status == 200
     assert (await asyncio.to_thread(stored, redis)).keys() == {str(len(broken))}
-    refused = [item["detail"] for item in answer["items"] if item["status"] == "invalid"]
-    assert len(refused) == len(broken)
-    assert all(detail.startswith("messages ") and ": " in detail for detail in refused)
+    said["http"] = [item["detail"] for item in answer["items"] if item["status"] == "invalid"]
+    address, route = read_address("--from", "nats://h/t"), InteractionRoute.of(Settings())
+    *letters, good = read_message(Received(json.dumps(items).encode(), "1"), address, route, LeftOut())
+    assert isinstance(good, PublishCommand)
+    said["bridge"] = [letter.detail for letter in letters if isinstance(letter, DeadLetter)]
+    with InteractionProducer(redis_url, strict=True) as producer:
+        for item in items[:-1]:
+            with pytest.raises(InvalidEntryError) as refused:
+                producer.submit(item)
+            said["sdk"].append(refused.value.detail)
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    *rows, last = read_rows(tmp_path / "runs.jsonl", FileOptions())
+    assert last.interaction is not None
+    # Such a column of a file may be another conversation, so the fields are missed.
+    said["file"] = [f"messages {(row.problem or '').rpartition('; messages ')[2]}" for row in rows]
+    for door, sentences in said.items():
+        assert len(sentences) == len(broken), door
+        assert all(sentence.startswith("messages cannot be read: ") for sentence in sentences), (door, sentences)
+        assert all(": " in sentence.partition(": ")[2] or "levels" in sentence for sentence in sentences), sentences
 
 
 async def test_a_run_that_is_too_large_loses_what_was_asked_then_its_history_and_each_door_counts_it(

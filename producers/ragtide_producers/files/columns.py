@@ -473,6 +473,10 @@ def _hint_about(field: str, row: Mapping[str, Any]) -> str:
     column = next((name for name in row if plain_name(name) in TRANSCRIPTS), None)
     if field != "question" or column is None:
         return ""
+    try:
+        fields_of_transcript(row[column], column, Counter(), {})
+    except UnreadableError as error:
+        return f"; {column} cannot be read: {error}"
     return (
         f"; {column} may have several questions and answers: write a row for each, or name the places of one, such as "
         f"--map question={column}.0.content"

@@ -35,7 +35,10 @@ class Record:
     @classmethod
     def of(cls, number: int, fields: dict[str, Any]) -> "Record":
         """Return the record of a row that has no bytes of its own."""
-        return cls(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
+        try:
+            return cls(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
+        except (ValueError, RecursionError):
+            return cls(number, problem="a value of the row contains itself: give plain values")
 
 
 class RecordError(ValueError):
