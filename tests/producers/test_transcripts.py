@@ -6,16 +6,25 @@ from time import process_time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 from tests.support.transcripts import (
     ANSWER,
     EXPECTED,
+    FAILURE,
+    HOURS,
+    ORDER,
+    POLICIES,
     POLICY,
     QUESTION,
     TRANSCRIPTS,
+    Asked,
     Items,
+    anthropic,
     fields_seen_in,
+    gemini,
     openai_chat,
     openai_responses,
 )
@@ -59,6 +68,40 @@ def test_a_run_has_its_question_calls_documents_and_answer_in_each_protocol(make
     assert not interaction.left_out
     assert fields_seen_in(read(json.dumps(make()))) == EXPECTED
     assert fields_seen_in(read({"messages": make()})) == EXPECTED
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[list[Asked]]:
+    """Rounds of calls; their results come in any order, fail, or never come in the last round."""
+    results = st.sampled_from([(ORDER, False), (POLICIES, False), ("[]", False), ("ok", False), (FAILURE, True)])
+    asked = st.sampled_from([{"query": "lamp"}, {"order": 7}, {}, {"q": ["a", 1], "deep": {"x": None}}])
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    ids = draw(st.permutations([f"c{n:02d}" for n in range(sum(sizes))]))
+    made = []
+    for place, size in enumerate(sizes):
+        names = draw(st.permutations(["orders", "search_policies", "book_return", "a tool"]))[:size]
+        is_last = place == len(sizes) - 1
+        calls = []
+        for name in names:
+            result, failed = (None, False) if is_last and draw(st.booleans()) else draw(results)
+            calls.append(Asked(ids.pop(), name, draw(asked), result, failed))
+        made.append(calls)
+    return made
+
+
+@settings(max_examples=60, deadline=None)
+@given(rounds())
+def test_every_protocol_gives_the_same_calls_and_none_is_lost(made: list[list[Asked]]) -> None:
+    first, *others = (fields_seen_in(read(make(made))) for make in (openai_chat, openai_responses, anthropic, gemini))
+    assert others == [first] * len(others)
+    given = [(number, call) for number, calls in enumerate(made, 1) for call in calls]
+    for (number, call), step in zip(given, first["steps"], strict=True):
+        assert (step["name"], step["round"]) == (call.name.replace(" ", "_"), number)
+        assert step.get("query", step.get("arguments")) == call.arguments.get("query", call.arguments)
+        expected = "no_result" if call.result is None else "timeout" if call.failed else None
+        assert step.get("error") == expected
+    texts = {call.result for _, call in given}
+    assert {POLICY in first["documents"], HOURS in first["documents"]} == {POLICIES in texts}
 
 
 def test_items_of_responses_are_turns() -> None:

@@ -5,7 +5,7 @@ values are of our own; they follow the wire formats and the clients' classes.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import RagInteraction
@@ -20,10 +20,12 @@ class Asked(NamedTuple):
     call_id: str
     name: str
     arguments: dict[str, Any]
-    result: str
-    """A text, which may be that of JSON."""
+    result: str | None
+    """A text, which may be that of JSON; None if it never came."""
     failed: bool = False
 
+
+Rounds = Sequence[Sequence[Asked]]
 
 EARLIER: Final = ("Is the shop open?", "Yes, until eight.")
 QUESTION: Final = "Can I return the lamp of order 7?"
@@ -33,7 +35,7 @@ HOURS: Final = "The counter for returns is on the first floor."
 ANSWER: Final = "Yes, until 12 May. I booked it."
 POLICIES: Final = json.dumps([{"id": "ret", "text": POLICY, "score": 0.9}, {"id": "hrs", "text": HOURS, "score": 0.4}])
 FAILURE: Final = "Error: the search timed out"
-ROUNDS: Final = (
+ROUNDS: Final[Rounds] = (
     (
         Asked("c1", "orders", {"order": 7}, ORDER),
         Asked("c2", "search_policies", {"query": "return lamp"}, FAILURE, failed=True),
@@ -66,6 +68,11 @@ def fields_seen_in(interaction: RagInteraction) -> dict[str, Any]:
     return {name: seen.get(name, fields.get(name)) for name in EXPECTED}
 
 
+def answered(calls: Sequence[Asked]) -> list[Asked]:
+    """The calls with results, in the order in which these came: that of the ids."""
+    return sorted((call for call in calls if call.result is not None), key=lambda call: call.call_id)
+
+
 def as_run(interaction: RagInteraction) -> RagInteraction:
     """The interaction as a run of an agent: its documents are from two calls of one tool, and another tool failed."""
     n = len(interaction.documents)
@@ -80,7 +87,7 @@ def as_run(interaction: RagInteraction) -> RagInteraction:
     return interaction.model_copy(update={"steps": steps})
 
 
-def openai_chat() -> Items:
+def openai_chat(rounds: Rounds = ROUNDS) -> Items:
     """OpenAI, Chat Completions; LiteLLM, vLLM, Mistral, Groq and Ollama have the same."""
     items: Items = [
         {"role": "system", "content": "You help customers."},
@@ -88,18 +95,18 @@ def openai_chat() -> Items:
         {"role": "assistant", "content": EARLIER[1]},
         {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
     ]
-    for number, calls in enumerate(ROUNDS):
+    for number, calls in enumerate(rounds):
         functions = [
             {"id": call.call_id, "type": "function",
              "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
             for call in calls
         ]  # fmt: skip
         items.append({"role": "assistant", "content": None if number else "Let me look.", "tool_calls": functions})
-        items += [{"role": "tool", "tool_call_id": call.call_id, "content": call.result} for call in calls]
+        items += [{"role": "tool", "tool_call_id": call.call_id, "content": call.result} for call in answered(calls)]
     return [*items, {"role": "assistant", "content": ANSWER, "refusal": None, "annotations": []}]
 
 
-def openai_responses() -> Items:
+def openai_responses(rounds: Rounds = ROUNDS) -> Items:
     """OpenAI, items of Responses; `result.to_input_list()` of OpenAI Agents."""
     text = {"type": "output_text", "annotations": []}
     items: Items = [
@@ -107,50 +114,52 @@ def openai_responses() -> Items:
         {"type": "message", "role": "assistant", "id": "m0", "content": [{**text, "text": EARLIER[1]}]},
         {"role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
     ]
-    for number, calls in enumerate(ROUNDS):
+    for number, calls in enumerate(rounds):
         items.append({"type": "reasoning", "id": f"r{number}", "summary": [{"type": "summary_text", "text": "Hm."}]})
         items += [
             {"type": "function_call", "id": f"fc_{call.call_id}", "call_id": call.call_id, "name": call.name,
              "arguments": json.dumps(call.arguments), "status": "completed"}
             for call in calls
         ]  # fmt: skip
-        items += [{"type": "function_call_output", "call_id": call.call_id, "output": call.result} for call in calls]
+        items += [
+            {"type": "function_call_output", "call_id": call.call_id, "output": call.result} for call in answered(calls)
+        ]
     return [*items, {"type": "message", "role": "assistant", "id": "m1", "content": [{**text, "text": ANSWER}]}]
 
 
-def anthropic() -> Items:
+def anthropic(rounds: Rounds = ROUNDS) -> Items:
     """Anthropic, Messages."""
     items: Items = [
         {"role": "user", "content": EARLIER[0]},
         {"role": "assistant", "content": [{"type": "text", "text": EARLIER[1]}]},
         {"role": "user", "content": QUESTION},
     ]
-    for calls in ROUNDS:
+    for calls in rounds:
         asked = [{"type": "tool_use", "id": c.call_id, "name": c.name, "input": c.arguments} for c in calls]
         items.append({"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, *asked]})
         results = [
             {"type": "tool_result", "tool_use_id": call.call_id, "is_error": call.failed,
              "content": [{"type": "text", "text": call.result}]}
-            for call in calls
+            for call in answered(calls)
         ]  # fmt: skip
         items.append({"role": "user", "content": results})
     return [*items, {"role": "assistant", "content": [{"type": "text", "text": ANSWER}]}]
 
 
-def gemini() -> Items:
+def gemini(rounds: Rounds = ROUNDS) -> Items:
     """Gemini, `contents`: without ids of calls, results as objects."""
     items: Items = [
         {"role": "user", "parts": [{"text": EARLIER[0]}]},
         {"role": "model", "parts": [{"text": EARLIER[1]}]},
         {"role": "user", "parts": [{"text": QUESTION}]},
     ]
-    for calls in ROUNDS:
+    for calls in rounds:
         items.append(
             {"role": "model", "parts": [{"functionCall": {"name": c.name, "args": c.arguments}} for c in calls]}
         )
         responses = [
             {"functionResponse": {"name": c.name, "response": {"error" if c.failed else "result": c.result}}}
-            for c in calls
+            for c in answered(calls)
         ]
         items.append({"role": "user", "parts": responses})
     return [*items, {"role": "model", "parts": [{"text": ANSWER}]}]
