@@ -22,6 +22,7 @@ from tests.support.transcripts import (
     TRANSCRIPTS,
     Asked,
     Items,
+    Rounds,
     anthropic,
     fields_seen_in,
     gemini,
@@ -31,6 +32,8 @@ from tests.support.transcripts import (
 
 from ragtide import InvalidEntryError, RagInteraction, RetrievedDocument
 from ragtide_producers.given_fields import interaction_of
+from ragtide_producers.ingest.items import read_item, sent_interaction
+from ragtide_producers.ingest.split_items import ITEM_BYTES
 from ragtide_producers.shapes.calls import ToolCall, calls_in, run_in, step_fields
 from ragtide_producers.shapes.documents import Found
 from ragtide_producers.shapes.evidence import evidence_in
@@ -294,6 +297,14 @@ def test_ten_thousand_calls_take_time_in_proportion() -> None:
     seconds(100)
     few = min(seconds(1_000) for _ in range(3))
     assert min(seconds(10_000) for _ in range(2)) < 30 * few
+
+
+@pytest.mark.parametrize("make", [openai_chat, openai_responses, anthropic, gemini])
+def test_the_messages_of_ten_thousand_calls_are_one_item_of_a_request(make: Callable[[Rounds], Items]) -> None:
+    calls = [[Asked(f"c{n:05d}", "search", {"query": f"q{n}"}, f"Text {n}.")] for n in range(10_000)]
+    body = json.dumps({"pipeline": "shop", "messages": make(calls)}).encode()
+    interaction = sent_interaction(read_item(body, ITEM_BYTES), source="http", key=None, index=0)
+    assert (interaction.steps_left_out, interaction.left_out) == (9_936, {"documents": 9_500})
 
 
 def test_names_beyond_the_most_are_joined_and_counted() -> None:

@@ -14,8 +14,8 @@ from ..given_fields import interaction_of
 
 COUNTED_BYTES: Final = 65_536
 """Bytes above which the values of an item are counted before it is parsed."""
-ITEM_VALUES: Final = 100_000
-"""Most objects and lists of one item, and most commas between its values. The largest item has about 10,000."""
+ITEM_VALUES: Final = 200_000
+"""Most objects and lists of one item, and most commas between its values: those of the messages of 10,000 calls."""
 
 
 def has_too_many_values(item: bytes) -> bool:
