@@ -77,7 +77,7 @@ def test_a_run_has_its_question_calls_documents_and_answer_in_each_protocol(make
 def rounds(draw: st.DrawFn) -> list[list[Asked]]:
     """Rounds of calls; their results come in any order, fail, or never come in the last round."""
     results = st.sampled_from([(ORDER, False), (POLICIES, False), ("[]", False), ("ok", False), (FAILURE, True)])
-    asked = st.sampled_from([{"query": "lamp"}, {"order": 7}, {}, {"q": ["a", 1], "deep": {"x": None}}])
+    arguments: list[dict[str, Any]] = [{"query": "lamp"}, {"order": 7}, {}, {"q": ["a", 1], "deep": {"x": None}}]
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     ids = draw(st.permutations([f"c{n:02d}" for n in range(sum(sizes))]))
     made = []
@@ -87,7 +87,7 @@ def rounds(draw: st.DrawFn) -> list[list[Asked]]:
         calls = []
         for name in names:
             result, failed = (None, False) if is_last and draw(st.booleans()) else draw(results)
-            calls.append(Asked(ids.pop(), name, draw(asked), result, failed))
+            calls.append(Asked(ids.pop(), name, draw(st.sampled_from(arguments)), result, failed))
         made.append(calls)
     return made
 

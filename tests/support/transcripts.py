@@ -231,7 +231,7 @@ def _langchain() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "ai", {"content": "", "additional_kwargs": {"tool_calls": functions}, "tool_calls": asked}
         for call in calls:
             fields = {"name": call.name, "tool_call_id": call.call_id, "status": "error" if call.failed else "success"}
-            documents = json.loads(call.result) if call.result[:1] == "[" else []
+            documents = json.loads(call.result) if call.result and call.result[:1] == "[" else []
             objects = [
                 {"page_content": one["text"], "metadata": {"score": one["score"]}, "id": one["id"]} for one in documents
             ]
