@@ -121,6 +121,7 @@ CAUSED = (
     rule("learned", learn_n=50, run_length=50),
 )
 """Their alerts fire long enough to be explained."""
+OF_AGENTS = (*CAUSED, rule("tools", metric="tool.*.failed", baseline="earlier", run_length=50))
 
 WINDOWS = Panes((window("1m"), window("4m/1m")), 30_000)
 SESSIONS = ClusterSettings(size=4, quiet_s=30, open_cap=4)
@@ -147,8 +148,9 @@ BURSTS = tuple(
 )
 LONG = (Stretch(120), Stretch(120, WORSE), Stretch(80))
 EVERYTHING = Traffic(
-    absent=0.1, declared=0.3, gold=0.3, later=0.2, judged=0.2, sampled=0.3, sessions=0.8, disorder_s=60, runs=0.1
-)
+    absent=0.1, declared=0.3, gold=0.3, later=0.2, judged=0.2, sampled=0.3, sessions=0.8, disorder_s=60, runs=0.1,
+    calls=0.2,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -283,6 +285,11 @@ CASES: Mapping[str, Case] = {
         StateOptions(rules=CAUSED, panes=Panes((window("1m"),), 30_000), clusters=BY_CHANNEL),
         Traffic((Stretch(400, MIX_A), Stretch(500, WORSE_B)), pipelines=1), (), ("floor", "both, explained"),
     ),
+    "runs of agents": Case(
+        StateOptions(rules=OF_AGENTS, panes=Panes((window("1m"),), 30_000)),
+        Traffic((Stretch(400, MIX_A), Stretch(1000, WORSE_B)), pipelines=1, calls=0.9),
+        (CheckpointField.DECLARED,), ("floor", "learned, explained", "tools, explained"),
+    ),
     "reasons and declarations": Case(
         StateOptions(rules=(
             *PLAIN, rule("words", metric=WORDS, baseline=500.0, run_length=20, direction="both"),
@@ -365,7 +372,9 @@ SHARES = st.sampled_from([0.0, 0.1, 0.5])
 def drawn_cases(draw: st.DrawFn) -> Case:
     """Return options that are drawn one by one, with traffic for each of them."""
     options = StateOptions(
-        rules=draw(st.sampled_from([(), PLAIN, (*LEVELLED, *AGREEMENT), (*ADJUSTED, *AGREEMENT), COVARIATES])),
+        rules=draw(
+            st.sampled_from([(), PLAIN, (*LEVELLED, *AGREEMENT), (*ADJUSTED, *AGREEMENT), COVARIATES, OF_AGENTS])
+        ),
         panes=draw(st.sampled_from([Panes((), 0), WINDOWS])),
         quantiles=draw(st.booleans()),
         clusters=draw(st.sampled_from([None, SESSIONS, BY_CHANNEL, BLOCKS_OF_5])),
@@ -380,7 +389,7 @@ def drawn_cases(draw: st.DrawFn) -> Case:
         options = replace(options, budget=RATE)
     shares: dict[str, Any] = {
         name: draw(SHARES)
-        for name in ("absent", "declared", "gold", "later", "judged", "sampled", "sessions", "covariates")
+        for name in ("absent", "declared", "gold", "later", "judged", "sampled", "sessions", "covariates", "calls")
     }
     lengths = st.integers(0, 50)
     stretches = (Stretch(draw(st.integers(1, 50))), Stretch(draw(lengths), WORSE), Stretch(draw(lengths)))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from tests.support.transcripts import as_run
+
 from ragtide import RagInteraction
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.keys import DATA_FIELD
@@ -93,7 +95,8 @@ def _interactions(count: int) -> Iterator[RagInteraction]:
         }
         if worse:
             changes["response"] = rows[(number + SHIFT) % len(rows)].response
-        yield row.model_copy(update=changes)
+        made = row.model_copy(update=changes)
+        yield as_run(made) if number % 3 else made
 
 
 def _poisons(chance: random.Random) -> Iterator[tuple[Way, dict[bytes, bytes], bytes, Reason]]:

@@ -30,6 +30,9 @@ GOOD: dict[str, Any] = {
 }
 
 
+CALL: dict[str, Any] = {"name": "search", "kind": "tool", "round": 2, "query": "tower", "documents": [0], "returned": 3}
+
+
 def with_(**changes: Any) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
 
@@ -52,6 +55,11 @@ BAD: dict[str, tuple[bytes, Reason, str]] = {
     "no response field": (with_(response=None), Reason.INVALID, "response"),
     "document of 5 MB": (with_(documents=[{"text": "x" * 5_000_000}]), Reason.TOO_LARGE, "bytes"),
     "document of 2 MB": (with_(documents=[{"text": "x" * 2_000_000}]), Reason.TOO_LARGE, "documents.0.text"),
+    "rounds that fall": (with_(steps=[CALL, {**CALL, "round": 1}]), Reason.INVALID, "round"),
+    "a call of a document that is not there": (with_(steps=[{**CALL, "documents": [1]}]), Reason.INVALID, "document 1"),
+    "65 calls": (with_(steps=[CALL] * 65), Reason.TOO_LARGE, "steps"),
+    "17 tools": (with_(steps=[{**CALL, "name": f"t{n}"} for n in range(17)]), Reason.INVALID, "steps"),
+    "messages in a plain XADD": (with_(messages=[]), Reason.INVALID, "messages is not a field"),
     "NaN": (with_(response=float("nan")), Reason.INVALID, "response is no finite number"),
     "unknown field": (with_(respnse="typo"), Reason.INVALID, "respnse"),
     "naive time": (with_(occurred_at="2026-01-01T00:00:00"), Reason.INVALID, "time zone"),
@@ -163,7 +171,7 @@ def test_bad_metric_events_become_dead_letters_and_the_aggregator_goes_on(
 
 
 def test_dead_letters_are_listed_and_published_again_once(redis: Any, redis_url: str, worker: ForkedProcess) -> None:
-    redis.xadd(STREAMS.interactions, {"data": with_(response=[3])})
+    redis.xadd(STREAMS.interactions, {"data": with_(response=[3], steps=[CALL])})
     redis.xadd(STREAMS.interactions, {"data": b"\xff\xfe"})
     wait_until(lambda: len(dead_letters(redis)) == 2)
     listed = [json.loads(line) for line in command(redis_url, "dead-letters", "--json").stdout.splitlines()]

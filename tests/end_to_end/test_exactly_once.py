@@ -21,7 +21,6 @@ from tests.support.roles import (
     wait_for_aggregation,
     wait_for_events,
 )
-from tests.support.transcripts import as_run
 
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
 from ragtide_aggregator.checkpoint.options import state_options
@@ -50,9 +49,9 @@ def assert_means_equal_a_direct_computation(url: str, published: list[RagInterac
     labeler = LocalLabeler()
     scores: dict[str, list[float]] = {}
     # Equal content has equal scores, so each different text is labeled once.
-    known: dict[tuple[str, str], dict[str, float]] = {}
+    known: dict[tuple[str, str, bool], dict[str, float]] = {}
     for interaction in published:
-        content = interaction.question, interaction.response
+        content = interaction.question, interaction.response, bool(interaction.calls)
         if content not in known:
             known[content] = dict(labeler.label_now(interaction).scores)
         for metric, score in known[content].items():
@@ -74,7 +73,7 @@ def assert_means_equal_a_direct_computation(url: str, published: list[RagInterac
 def test_5000_interactions_two_workers_and_an_aggregator_score_each_exactly_once(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    published = [as_run(interaction) for interaction in interactions(5000)]
+    published = interactions(5000)
     with (
         running("worker", redis_url, tmp_path / "worker-1.log"),
         running("worker", redis_url, tmp_path / "worker-2.log"),
@@ -99,7 +98,7 @@ def test_what_was_published_before_any_worker_started_is_scored(redis: Any, redi
 
 
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Any, redis_url: str, tmp_path: Path) -> None:
-    published = [as_run(interaction) for interaction in interactions(1500)]
+    published = interactions(1500)
     publish(redis_url, published)
     victim = start_doomed("worker", redis_url, tmp_path / "victim.log", "--calls", "10")
     assert victim.wait(120) == -signal.SIGKILL
@@ -109,7 +108,7 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Any, redis_url
         wait_for_events(redis, len(published))
         wait_until(lambda: redis.xpending(STREAMS.interactions, "label")["pending"] == 0)
     assert_scored_exactly_once(redis, published)
-    assert all(event.scores["tool.orders.failed"] == 1.0 for event in metric_events(redis))
+    assert {event.scores.get("tool.orders.failed") for event in metric_events(redis)} == {None, 1.0}
 
 
 def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_url: str, tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_
         "class Mortal:\n"
         "    name, version, profile = 'mortal', '1', 'ragbench'\n"
         "    async def label(self, interaction):\n"
-        "        if interaction.interaction_id == 'i-00020':\n"
+        "        if interaction.interaction_id == 'i-00021':\n"
         "            os._exit(9)\n"
         "        return Labeling(scores={'trace.adherence': 1.0})\n"
         "mortal = Mortal()\n"
@@ -144,11 +143,18 @@ def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_
     kill(worker)
     # One with all it held, and as often as it was tried alone.
     assert deaths == 4
+    (victim,) = (one for one in published if one.interaction_id == "i-00021")
     (letter,) = dead_letters(redis)
     assert letter.reason == "too_many_deliveries"
-    assert "i-00020" in letter.payload
+    assert RagInteraction.decode(letter.payload_bytes()) == victim
+    assert victim.calls
     scored = sorted(event.interaction_id for event in metric_events(redis))
-    assert scored == sorted(one.interaction_id for one in published if one.interaction_id != "i-00020")
+    assert scored == sorted(one.interaction_id for one in published if one.interaction_id != "i-00021")
+    with running("worker", redis_url, tmp_path / "worker.log"):
+        assert command(redis_url, "dead-letters", "retry", "--all").returncode == 0
+        wait_for_events(redis, len(published))
+    assert_scored_exactly_once(redis, published)
+    assert metric_events(redis)[-1].scores["tool.orders.failed"] == 1.0
 
 
 @pytest.mark.heavy
@@ -173,7 +179,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_or_hands_back_what_it_has_taken
 def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    good = [as_run(interaction) for interaction in interactions(800)]
+    good = interactions(800)
     worse = [
         interaction.model_copy(
             update={

@@ -71,51 +71,68 @@ STEP = st.builds(
     shared=st.none() | st.integers(0, 5),
 )
 CALL = st.builds(
-    RetrievalStep,
-    name=STEP_NAME,
-    kind=st.just("tool"),
-    returned=st.none() | st.just(0),
-    round=st.none() | st.just(2),
-    arguments=st.none() | METADATA,
-    error=st.none() | STEP_NAME,
+    lambda asked, outcome, **fields: RetrievalStep(kind="tool", **fields, **asked, **outcome),
+    asked=st.just({}) | st.fixed_dictionaries({"query": TEXT}) | st.fixed_dictionaries({"arguments": METADATA}),
+    outcome=st.sampled_from([{}, {"returned": 0}, {"documents": (0, 1, 2), "returned": 5}])
+    | st.fixed_dictionaries({"error": STEP_NAME}),
+    name=st.sampled_from(["a_search", "an_order", "the_web"]),
+    round=st.none() | st.integers(1, 3),
     latency_s=st.none() | st.floats(0, LATENCY_MAX_S),
 )
 
+
+def _with_calls(interaction: RagInteraction, calls: list[RetrievalStep], left_out: int) -> RagInteraction:
+    if not calls:
+        return interaction
+    n = len(interaction.documents)
+    placed = [
+        call.model_copy(update={"documents": tuple(place for place in call.documents if place < n)})
+        for call in sorted(calls, key=lambda call: call.round or 0)
+    ]
+    steps = (*(interaction.steps or ()), *placed)
+    return RagInteraction(**interaction.model_dump() | {"steps": steps, "steps_left_out": left_out})
+
+
 INTERACTION = st.builds(
-    RagInteraction,
-    interaction_id=NAME,
-    pipeline=NAME,
-    occurred_at=TIME,
-    question=TEXT,
-    documents=st.lists(
-        st.builds(
-            RetrievedDocument,
-            id=st.none() | NAME,
-            text=TEXT,
-            score=st.none() | FLOAT,
-            sentences=SENTENCES,
-            metadata=METADATA,
+    _with_calls,
+    st.builds(
+        RagInteraction,
+        interaction_id=NAME,
+        pipeline=NAME,
+        occurred_at=TIME,
+        question=TEXT,
+        documents=st.lists(
+            st.builds(
+                RetrievedDocument,
+                id=st.none() | NAME,
+                text=TEXT,
+                score=st.none() | FLOAT,
+                sentences=SENTENCES,
+                metadata=METADATA,
+            ),
+            max_size=3,
         ),
-        max_size=3,
+        response=TEXT | st.sampled_from(["", " \n"]),
+        response_sentences=SENTENCES,
+        reference_answer=st.none() | TEXT,
+        gold_scores=GOLD,
+        segments=SEGMENTS,
+        session_id=st.none() | NAME,
+        turn=st.none() | st.integers(0, COUNTER_MAX) | st.just(COUNTER_MAX),
+        history=st.none() | st.lists(st.builds(EarlierTurn, question=TEXT, response=TEXT | st.just("")), max_size=3),
+        user_id=st.none() | NAME,
+        cluster=st.none() | NAME,
+        covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),
+        steps=st.none() | st.lists(STEP, max_size=3, unique_by=lambda step: step.name),
+        usage=st.none() | USAGE,
+        run=NAME,
+        population_size=SIZE,
+        sampling_probability=PROBABILITY,
+        source=st.none() | NAME,
+        metadata=METADATA,
     ),
-    response=TEXT | st.sampled_from(["", " \n"]),
-    response_sentences=SENTENCES,
-    reference_answer=st.none() | TEXT,
-    gold_scores=GOLD,
-    segments=SEGMENTS,
-    session_id=st.none() | NAME,
-    turn=st.none() | st.integers(0, COUNTER_MAX) | st.just(COUNTER_MAX),
-    history=st.none() | st.lists(st.builds(EarlierTurn, question=TEXT, response=TEXT | st.just("")), max_size=3),
-    user_id=st.none() | NAME,
-    cluster=st.none() | NAME,
-    covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),
-    steps=st.none() | st.lists(STEP | CALL, max_size=3, unique_by=lambda step: step.name),
-    usage=st.none() | USAGE,
-    run=NAME,
-    population_size=SIZE,
-    sampling_probability=PROBABILITY,
-    source=st.none() | NAME,
-    metadata=METADATA,
+    st.lists(CALL, max_size=5),
+    st.integers(0, 3),
 )
 JUDGED = st.builds(
     JudgedScores,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.support.dying_labeler import REFUSED
 from tests.support.recorded import record
+from tests.support.transcripts import as_run
 
 from ragtide_offline.parts.relabeling import PartsRelabeling
 from ragtide_offline.replay.plan import ReplayPlan
@@ -31,7 +32,7 @@ RULES = (
 
 
 def interaction(number: int, pipeline: str, question: str | None = None, **fields: Any) -> RagInteraction:
-    return RagInteraction(
+    made = RagInteraction(
         **{
             "interaction_id": f"i-{number}",
             "pipeline": pipeline,
@@ -45,6 +46,7 @@ def interaction(number: int, pipeline: str, question: str | None = None, **field
             **fields,
         }
     )
+    return as_run(made) if number % 4 == 0 else made
 
 
 def recording_of(folder: Path, *more: RagInteraction) -> Recording:

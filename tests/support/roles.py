@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.support.conditions import wait_until
 from tests.support.forked import ForkedProcess
+from tests.support.transcripts import as_run
 
 from ragtide import InteractionProducer
 from ragtide_offline.demo import demo_interactions
@@ -121,12 +122,13 @@ def estimates(url: str) -> list[dict[str, Any]]:
 
 
 def interactions(count: int, *, pipeline: str = "shop") -> list[RagInteraction]:
-    """Return so many real interactions, each with an id of its own."""
+    """Return so many real interactions, each with an id of its own; each second is the run of an agent."""
     rows = demo_interactions()
-    return [
+    made = [
         rows[number % len(rows)].model_copy(update={"interaction_id": f"i-{number:05d}", "pipeline": pipeline})
         for number in range(count)
     ]
+    return [as_run(interaction) if number % 2 else interaction for number, interaction in enumerate(made)]
 
 
 def publish_until_confirmed(producer: InteractionProducer, batch: list[RagInteraction]) -> None:

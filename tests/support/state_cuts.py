@@ -14,6 +14,7 @@ from ragtide import InvalidEntryError
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.state.state import AggregatorState, Changes, StateOptions
 from ragtide_schemas import JudgedScores, MetricDeclaration, MetricEvent
+from ragtide_schemas.step_metrics import ToolMetric, tool_declaration
 
 ADHERENCE, RELEVANCE, BALANCE = "trace.adherence", "trace.context_relevance", "trace.rmse_aggregation"
 WORDS = "mine.words"
@@ -69,6 +70,8 @@ class Traffic:
     """Events after which the traffic pauses, with a tick at the end of the pause."""
     covariates: float = 0.0
     """Events with a covariate `length`, which is larger where answers are worse."""
+    calls: float = 0.0
+    """Events of runs of agents, in which the tool `search` works worse where answers are worse."""
 
 
 Read = Callable[[dict[str, bytes]], dict[str, bytes]]
@@ -172,9 +175,27 @@ def _event(
             scores={RELEVANCE: float(rng.random()), ADHERENCE: float(rng.random() < mean)},
             inclusion_probability=float(rng.choice([0.25, 0.5])), uniform=bool(rng.random() < 0.7),
         )  # fmt: skip
+    if traffic.calls and rng.random() < traffic.calls:
+        scores |= _calls(rng, number, mean)
+        tools = {name: tool for name in scores if (tool := ToolMetric.read(name)) is not None}
+        changes["declared"] = changes.get("declared", {}) | {n: tool_declaration(tool) for n, tool in tools.items()}
     if traffic.covariates and rng.random() < traffic.covariates:
         changes["covariates"] = {"length": float(int(rng.lognormal(5 - 2 * mean, 0.5))), "other": 1.0}
     return event(number, scores, gold_scores=gold, **changes)
+
+
+def _calls(rng: np.random.Generator, number: int, mean: float) -> dict[str, float]:
+    scores = {"agent.calls": float(rng.integers(1, 5)), "agent.wasted": float(rng.random() * 2 * (1 - mean))}
+    for tool, share in (("search", mean), ("orders", 0.9), (f"made_up_{number % 90}", 0.5)):
+        numbers: dict[str, Any] = {
+            "calls": rng.integers(1, 4),
+            "failed": rng.random() > share,
+            "yield": share * rng.random(),
+        }
+        if rng.random() < 0.2:
+            del numbers["yield"]
+        scores |= {f"tool.{tool}.{quantity}": float(value) for quantity, value in numbers.items()}
+    return scores
 
 
 Way = str

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.consumers.test_worker import STREAMS, events
 from tests.support.conditions import until
+from tests.support.transcripts import as_run
 
 from ragtide import ConfigurationError, Labeler, Labeling, LocalLabeler, RagInteraction
 from ragtide.testing import interaction
@@ -45,13 +46,16 @@ async def stored(redis: Any, number: int) -> Specimen | None:
 
 
 async def test_a_worker_keeps_the_sample_with_the_scores_of_its_event(async_redis: Any) -> None:
-    given = [interaction(number, question=f"Question {number} of anna@example.com?") for number in range(3)]
+    given = [as_run(interaction(n, question=f"Question {n} of anna@example.com?")) for n in range(3)]
     await worked(async_redis, given, sample=1.0)
     for number, event in enumerate(sorted(await events(async_redis), key=lambda one: one.interaction_id)):
         found = await stored(async_redis, number)
         assert found is not None
         assert found.labelings[0].scores == event.scores
         assert found.interaction.question == f"Question {number} of [email]?", "redacted unless settings say otherwise"
+        kept = [call.model_copy(update={"query": None}) for call in found.interaction.calls]
+        assert kept == [call.model_copy(update={"query": None}) for call in given[number].calls]
+        assert found.interaction.calls[0].query == found.interaction.question
         assert (found.sample_probability, found.labeled_at) == (1.0, event.labeled_at)
 
 
