@@ -93,6 +93,22 @@ def calls_in(items: Any, action_names: Collection[str] = ()) -> list[ToolCall]:
     return [with_evidence(call, action_names) for call in run_in(items).calls]
 
 
+def last_results(items: Any) -> list[tuple[str, Any]]:
+    """Return name and result of the calls with which a conversation ends, in the order of the calls."""
+    pieces: list[_Piece] = []
+    is_asked = False
+    for item in reversed(items if isinstance(items, list) else []):
+        own = _pieces_of(item)
+        asks = any(isinstance(piece, AskedCall) for piece in own)
+        if is_asked and not asks:
+            break
+        if any(isinstance(piece, Message) and piece.author == "assistant" for piece in own) and not asks:
+            return []
+        is_asked, pieces = asks, own + pieces
+    calls, _ = _paired(pieces)
+    return [(call.name, call.result) for call in calls if is_asked and call.result is not NO_RESULT]
+
+
 class Run(NamedTuple):
     """What a conversation has of its last question."""
 

@@ -30,10 +30,11 @@ _WRITES: Final = re.compile(
 """The first or the last word of the name of a tool that does something."""
 _CONTROL: Final = re.compile(
     r"(?:transfer|hand_?off|delegate)_(?:to|back)_.*|hand_?off(?:_.*)?|finish|final_(?:result|answer|output).*|"
-    r"submit_(?:final_)?answer|respond_to_user|exit_loop|write_todos|todo_write|document_relevance_list"
+    r"submit_(?:final_)?answer|respond_to_user|exit_loop|write_todos|todo_write|document_relevance_list|"
+    r"(?:delegate_work|ask_question)_to_co_?worker"
 )
 """Tools by which a framework goes to another agent, ends a run or keeps notes: OpenAI Agents, LangGraph, Google ADK,
-LlamaIndex, DSPy, Pydantic AI, smolagents."""
+LlamaIndex, DSPy, Pydantic AI, smolagents, CrewAI."""
 _FINAL: Final = re.compile(r"finish|final_(?:result|answer|output).*|submit_(?:final_)?answer|respond_to_user")
 _SAID: Final = re.compile(
     r"ok(?:ay)?|done|true|false|yes|no|success(?:ful(?:ly)?)?|succeeded|completed?|accepted|none|null", re.IGNORECASE

@@ -1,5 +1,6 @@
 """Chat messages, as the model services and their client libraries spell them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
@@ -36,8 +37,10 @@ _CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "to
 _OF_PARTS: Final[Mapping[Any, Author]] = {
     "request": "user", "ModelRequest": "user", "response": "assistant", "ModelResponse": "assistant",
 }  # fmt: skip
-
-
+_QUOTE: Final = re.compile(
+    r"For context:\s*(?:below is a transcript of what another agent did\b|\[[^\]\n]{1,100}\] (?:said: |called tool |`))"
+)
+"""How a text in the name of the user begins that quotes another agent (Google ADK 1 and 2)."""
 TEXTS_DEPTH: Final = 20
 """Levels of a message in which its texts are."""
 _NAMES_OF_MESSAGES: Final = frozenset((*_AUTHOR_KEYS, *CALL_IDS, "kind", "part_kind", "name", "finish_reason"))
@@ -127,7 +130,8 @@ def message_of(item: Any) -> Message | None:
         return wrapped._replace(author=author) if wrapped else Message(author, "", False)
     calls = any(item.get(key) for key in CALL_KEYS) or _has_call(content)
     is_chunk = any(str(item.get(key)).endswith("Chunk") for key in ("type", CLASS))
-    return Message(author, text_of_content(content, "" if author == "assistant" else "\n"), calls, is_chunk)
+    text = text_of_content(content, "" if author == "assistant" else "\n")
+    return Message("system" if author == "user" and _QUOTE.match(text) else author, text, calls, is_chunk)
 
 
 def _wrapped(item: Mapping[str, Any]) -> Message | None:

@@ -48,6 +48,8 @@ _KEYS: Final[Mapping[Meaning, tuple[str, ...]]] = {
 }
 MESSAGE_KEYS: Final = ("messages", "contents", "chat_messages", "history", "chat_history", "conversation")
 _STRUCTURED: Final = ("structuredContent", "structured_content", "structured_response", "parsed")
+_OF_CREW: Final = frozenset(("raw", "pydantic", "json_dict"))
+"""Keys of the output of CrewAI, whose text is in the first."""
 _STREAMS: Final = ("stream", "events", "chunks")
 _PREDICTIONS: Final = ("Prediction", "Completions")
 _SURE: Final = (
@@ -334,6 +336,8 @@ class _TextSearch:
             if is_choice and (key == "candidates" or piece_of(value) is None):
                 return self.read_choice(items, depth, times)
         text = self.stream_text(value)
+        if text is None and self.meaning == "answer" and value.keys() >= _OF_CREW and isinstance(value["raw"], str):
+            text = value["raw"]
         if text is not None:
             return self.read_text(text, depth, times + 1)
         for key in (*_STRUCTURED, "stream"):

@@ -387,7 +387,7 @@ LANGCHAIN4J: Final = Convention(
 
 MCP: Final = Convention(
     name="MCP",
-    version="Python SDK 2.1.1, OpenLIT 1.45",
+    version="Python SDK 2.3.0, OpenLIT 1.45",
     kinds=("mcp.method.name", "gen_ai.operation.name"),
     roles=_roles(tool="tools/call mcp_tool_call"),
     inputs=("mcp.tool.arguments",),

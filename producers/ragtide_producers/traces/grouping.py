@@ -6,7 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice, takewhile
-from typing import Final
+from typing import Any, Final
+
+from ragtide_schemas.retrieval_steps import step_name
 
 from ..shapes.literals import UnreadableError
 from .attributes import first
@@ -20,6 +22,10 @@ CALLS_BEFORE: Final = 16
 """Model calls before a tool that may have asked for it."""
 LATER_CALLS_MAX: Final = 16
 """Most calls of other agents that are known to have been given one answer."""
+CALLS_AT_ONCE_MAX: Final = 64
+"""Most calls of one tool whose results one model call is given."""
+AT_ONCE_MAX: Final = 16
+"""Most agents that worked at once, and whose answers a later agent may have been given."""
 TURNS_MAX: Final = 16
 """Turns whose queries are looked up among the texts that a model wrote before them."""
 STEP_SEARCHES_MAX: Final = 64
@@ -67,9 +73,10 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     one without documents. The time is linear in the number of spans, but for a sort.
     """
     calls = calls_of(tree)
-    _assign_results(tree, calls)
-    _assign_parts(tree)
     tools = tools_of(tree, calls)
+    _assign_results(tree, calls)
+    _assign_results_by_name(tools, calls)
+    _assign_parts(tree)
     failed_searches = {tool for tool in tools if tool.is_failed_search}
     searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call)), *failed_searches}
     if not searches and not any(node.is_tool for node in tree.nodes):
@@ -154,16 +161,37 @@ def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:
 
 
 def _assign_results(tree: Tree, calls: Sequence[Node]) -> None:
-    silent = {
-        call_id: node
-        for node in tree.nodes
-        if node.role == "tool" and not node.has_output and (call_id := node.text("call_id")) is not None
-    }
+    silent: dict[str, list[Node]] = {}
+    for node in tree.nodes:
+        if node.role == "tool" and not node.has_output and (call_id := node.text("call_id")) is not None:
+            silent.setdefault(call_id, []).append(node)
     for call in calls if silent else ():
         with suppress(UnreadableError):
             for call_id, result in call.results_by_call.items():
-                if call_id in silent and silent[call_id].repeated_result is None:
-                    silent[call_id].repeated_result = result
+                # Of several calls with one id the last messages say which has which result.
+                if len(nodes := silent.get(call_id, ())) == 1 and nodes[0].repeated_result is None:
+                    nodes[0].repeated_result = result
+
+
+def _assign_results_by_name(tools: Sequence[Node], calls: Sequence[Node]) -> None:
+    """Give tools that have no result yet (a client of MCP) what the next model call was given for their names."""
+    waiting: dict[str | None, list[Node]] = {}
+    for tool in sorted(tools, key=lambda tool: tool.span.end_ns):
+        if all(part.result is None for part in tool.tool_parts):
+            waiting.setdefault(step_name(tool.called_name), []).append(tool)
+    for call in _sort_by_time(calls) if waiting else ():
+        results: dict[str | None, list[Any]] = {}
+        for name, result in if_readable(partial(getattr, call, "last_results"), []):
+            results.setdefault(step_name(name), []).append(result)
+        for name, given in results.items():
+            open_tools = waiting.get(name, [])
+            count = bisect_right(open_tools, call.span.start_ns, key=lambda tool: tool.span.end_ns)
+            ended = open_tools[max(0, count - CALLS_AT_ONCE_MAX) : count]
+            own = ended if len(ended) == len(given) else [tool for tool in ended if tool.parent is call.parent]
+            if len(own) == len(given):
+                for tool, result in zip(_sort_by_time(own), given, strict=True):
+                    tool.repeated_result = result
+                open_tools[:count] = [tool for tool in ended if tool.repeated_result is None]
 
 
 def _assign_parts(tree: Tree) -> None:
@@ -404,30 +432,34 @@ def _add_later_calls(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list
         if group.turn is None and group.calls
     ]
     answered.sort(reverse=True)
-    latest: dict[Node, int] = {}
-    """The place of the latest group below each highest span."""
+    latest: dict[Node, list[int]] = {}
+    """The places of the latest groups below each highest span; several if they worked at once."""
     said: dict[int, str] = {}
     """The answers of groups, in plain form."""
     for call in _sort_by_time(calls):
         while answered and answered[-1][0] < call.span.start_ns:
             place = answered.pop()[1]
-            latest[continued[place].anchor.top] = place
-        number = latest.get(call.top, -1)
-        if number < 0 or len(continued[number].later) >= LATER_CALLS_MAX:
-            continue
-        group = continued[number]
-        around = next((above for above in group.anchor.upwards() if call in above), None)
-        if around is None or around.has_question:
-            continue
-        agents = [_agent_name(node, around) for node in (group.calls[-1], call)]
-        if None in agents or agents[0] == agents[1]:
-            continue
-        if number not in said:
-            texts = (if_readable(partial(getattr, node, "generated"), None) for node in reversed(group.calls))
-            said[number] = plain_text(next(filter(None, texts), ""))
-        given = (plain_text(message.text) for message in call.prompt if message.author != "assistant")
-        if any(stands_in(said[number], text) for text in given):
-            continued[number] = replace(group, later=(*group.later, call))
+            group = continued[place]
+            begun_ns = min(node.span.start_ns for node in (*group.retrievals, *group.calls))
+            before = latest.get(group.anchor.top, [])
+            at_once = [other for other in before if continued[other].calls[-1].span.end_ns > begun_ns]
+            latest[group.anchor.top] = [*at_once, place][-AT_ONCE_MAX:]
+        for number in latest.get(call.top, ()):
+            group = continued[number]
+            if len(group.later) >= LATER_CALLS_MAX:
+                continue
+            around = next((above for above in group.anchor.upwards() if call in above), None)
+            if around is None or around.has_question:
+                continue
+            agents = [_agent_name(node, around) for node in (group.calls[-1], call)]
+            if None in agents or agents[0] == agents[1]:
+                continue
+            if number not in said:
+                texts = (if_readable(partial(getattr, node, "generated"), None) for node in reversed(group.calls))
+                said[number] = plain_text(next(filter(None, texts), ""))
+            given = (plain_text(message.text) for message in call.prompt if message.author != "assistant")
+            if any(stands_in(said[number], text) for text in given):
+                continued[number] = replace(group, later=(*group.later, call))
     return continued
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.printable import printable
 
-from ..shapes.calls import ToolCall, calls_in
+from ..shapes.calls import ToolCall, calls_in, last_results
 from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_of
 from ..shapes.evidence import evidence_in, is_control
@@ -362,8 +362,7 @@ class SpanReading:
     def called_name(self) -> str:
         """The name of the tool, without what spans write before and after it."""
         name = self.tool_name
-        start = next((len(word) for word in CALL_WORDS if name[:32].lower().startswith(word)), 0)
-        return name[start:].removesuffix(next(filter(name.endswith, METHODS), "")) or name
+        return _bare(name).removesuffix(next(filter(name.endswith, METHODS), "")) or name
 
     @cached_property
     def switch(self) -> str:
@@ -542,7 +541,7 @@ class SpanReading:
     @property
     def writes(self) -> bool:
         """Whether the name of the span or of its tool indicates that it writes or changes something."""
-        return any(word in name.lower() for name in self.names for word in WRITING_WORDS)
+        return any(word in _bare(name).lower() for name in self.names for word in WRITING_WORDS)
 
     @property
     def short_name(self) -> str:
@@ -729,6 +728,11 @@ class SpanReading:
         return all(self._first(which) is None for which in ("input_messages", "output_messages", "outputs"))
 
     @property
+    def last_results(self) -> list[tuple[str, Any]]:
+        """Name and result of the calls of tools with which the messages end that went into a model call."""
+        return last_results(self._raw_messages("input_messages"))
+
+    @property
     def results_by_call(self) -> dict[str, Any]:
         """The results of tools in the messages that went into a model call, by the id of the call."""
         return results_by_call(self._raw_messages("input_messages"))
@@ -806,7 +810,8 @@ class SpanReading:
                 items = items[0]
             for item in items if isinstance(items, list) else [items]:
                 message = message_of(item)
-                messages.append(Message(message.author if message else "user", all_texts(item), False))
+                author = "tool" if tool_results_of([item]) else message.author if message else "user"
+                messages.append(Message(author, all_texts(item), False))
             break
         messages += [Message("user", text, False) for text in self.completed]
         if not messages or any(message.author == "tool" and not message.text.strip() for message in messages):
@@ -939,14 +944,23 @@ class SpanReading:
 
     def _message_sources(self, which: str) -> Iterator[Any]:
         yield from self._contents(which)
-        value = if_readable(lambda: self.inputs, None) if which == "input_messages" and self.role == "llm" else None
-        if isinstance(value, Mapping):
-            yield value
+        if self.role == "llm" and which == "input_messages":
+            value = if_readable(lambda: self.inputs, None)
+            yield from [value] if isinstance(value, Mapping) else ()
+        elif self.role == "llm":
+            value = if_readable(lambda: self.output, None)
+            is_asking = (
+                value
+                and isinstance(value, list)
+                and all(isinstance(call, Mapping) and "function" in call for call in value)
+            )
+            yield from [[{"role": "assistant", "tool_calls": value}]] if is_asking else ()  # CrewAI
 
     def _contents(self, which: str) -> Iterator[Any]:
         for name, value in self._columns.get(which, ()):
             flat = name.endswith(".")
-            yield [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
+            spelled = [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
+            yield _without_pieces(spelled) if which == "output_messages" else spelled
 
     def _read_events(self) -> dict[str, Any]:
         contents: dict[str, Any] = {}
@@ -1054,6 +1068,22 @@ def _spelled(value: Any, read: Callable[[str], Any] = value_of) -> Any:
             "the texts of a list are not escaped, and a quote in one hides where it ends: let the application send JSON"
         )
     return texts
+
+
+def _bare(name: str) -> str:
+    start = next((len(word) for word in CALL_WORDS if name[:32].lower().startswith(word)), 0)
+    return name[start:]
+
+
+def _without_pieces(reply: Any) -> Any:
+    """Return the messages of a reply without the pieces of a stream, if the last message is the whole (Google ADK)."""
+    if not isinstance(reply, list) or not all(isinstance(message, dict) for message in reply):
+        return reply
+    *pieces, whole = reply or [{}]
+    if not whole.get("finish_reason") or any(piece.get("finish_reason") != "" for piece in pieces):
+        return reply
+    text = all_texts(whole)
+    return [whole] if all(all_texts(piece) in text for piece in pieces) else reply
 
 
 def _has_several(value: Any, answer: str) -> bool:

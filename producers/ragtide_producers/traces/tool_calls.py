@@ -1,7 +1,7 @@
 """The calls of the tools of a run: their rounds by time, what they were asked, what they returned, how they failed."""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from operator import attrgetter
@@ -74,7 +74,8 @@ def _documents_of(tool: Node, retrievals: Sequence[Node], may_hide: Callable[[],
     if tool.is_action:
         return None
     if not retrievals:
-        return [] if tool.evidence == [] else None
+        is_known = tool.has_output or tool.repeated_result is not None
+        return [] if is_known and tool.evidence == [] else None
     joined, is_unknown = if_readable(lambda: join_retrievals(retrievals, may_hide), ([], True))
     return None if is_unknown and not joined else joined
 
@@ -99,13 +100,12 @@ class _Asked:
     def __init__(self, calls: Sequence[Node]) -> None:
         asking = [call for call in calls if if_readable(partial(getattr, call, "calls_tools"), True)]
         self._asking = asking or list(calls)
-        self._by_id: dict[str, tuple[Node, ToolCall]] = {}
+        self._by_id: dict[str | None, list[tuple[Node, ToolCall]]] = {}
         self._by_name: dict[str | None, list[Node]] = {}
         for call in self._asking:
             for wanted in call.asked_calls:
                 self._by_name.setdefault(step_name(wanted.name), []).append(call)
-                if wanted.call_id is not None:
-                    self._by_id.setdefault(wanted.call_id, (call, wanted))
+                self._by_id.setdefault(wanted.call_id, []).append((call, wanted))
 
     def time_of(self, tool: Node) -> int:
         """Return the start of the model call that asked for a call; of the call itself if none is known."""
@@ -114,16 +114,21 @@ class _Asked:
 
     def arguments_of(self, tool: Node) -> Any:
         """Return the arguments of a call in the reply that asked for it; None if they are not known."""
-        call, wanted = self._by_id.get(tool.text("call_id") or "", (None, None))
+        call, wanted = self._asked_by_id(tool)
         if wanted is None and (call := self._call_of(tool)) is not None:
             named = [asked for asked in call.asked_calls if step_name(asked.name) == step_name(tool.called_name)]
             wanted = named[0] if len(named) == 1 else None
         return None if wanted is None else wanted.arguments
 
+    def _asked_by_id(self, tool: Node) -> tuple[Node, ToolCall] | tuple[None, None]:
+        asked = self._by_id.get(tool.text("call_id") or "", [])  # one id may be that of several calls
+        place = bisect_right(asked, tool.span.start_ns, key=lambda pair: pair[0].span.start_ns)
+        return asked[place - 1] if place else (None, None)
+
     def _call_of(self, tool: Node) -> Node | None:
         start_ns = tool.span.start_ns
-        call, _ = self._by_id.get(tool.text("call_id") or "", (None, None))
-        if call is not None and call.span.start_ns <= start_ns:
+        call, _ = self._asked_by_id(tool)
+        if call is not None:
             return call
         named: Sequence[Node] = self._by_name.get(step_name(tool.called_name), ())
         for calls in (named, self._asking):

@@ -453,3 +453,105 @@ def test_the_calls_of_an_earlier_question_are_no_run() -> None:
     earlier = [QUESTION, *asked("search_terms", "1", LAMP), {"role": "assistant", "content": "Yes, you can."}]
     last = chat(*earlier, {"role": "user", "content": "Who are you?"}, reply="A helper.")
     assert interactions_of(spans(last), IngestSettings()) == []
+
+
+def given_results(*texts: str, call_ids: Sequence[str], name: str = "search_terms") -> list[dict[str, Any]]:
+    """Return the message that asks for calls of one tool at once, and those of their results."""
+    made = [{"id": at, "type": "function", "function": {"name": name, "arguments": "{}"}} for at in call_ids]
+    results = [{"role": "tool", "tool_call_id": at, "content": text} for at, text in zip(call_ids, texts, strict=True)]
+    return [{"role": "assistant", "tool_calls": made}, *results]
+
+
+def asking(name: str, call_id: str) -> dict[str, Any]:
+    """Return the attribute of a model call that asks for a tool."""
+    return {"gen_ai.output.messages": asked(name, call_id, "")[:1]}
+
+
+def client(name: str) -> Branch:
+    """Return the span of an MCP client, which has no result and no id of the model's call."""
+    return branch(f"MCP send tools/call {name}", {"mcp.method.name": "tools/call", "jsonrpc.request.id": "7"})
+
+
+def test_calls_without_results_and_ids_have_those_that_the_next_model_call_was_given() -> None:
+    first = given_results(LAMP, TERMS, call_ids="ab")
+    run = spans(
+        agent(
+            model("", ("search_terms", "a"), ("search_terms", "b")),
+            client("search_terms"),
+            client("search_terms"),
+            branch("chat", chat(QUESTION, *first).attributes | asking("search_orders", "c")),
+            client("search_orders"),
+            chat(QUESTION, *first, *given_results(ORDER, call_ids="c", name="search_orders")),
+        )
+    )
+    (mapping,) = interactions_of(run, IngestSettings())
+    assert mapping.interaction is not None, mapping.detail
+    assert [document.text for document in mapping.interaction.documents] == [LAMP, TERMS, ORDER]
+    assert [(call.round, call.name, call.documents) for call in mapping.interaction.calls] == [
+        (1, "search_terms", (0,)),
+        (1, "search_terms", (1,)),
+        (2, "search_orders", (2,)),
+    ]
+
+
+def test_a_call_whose_result_is_missing_is_not_one_that_found_nothing() -> None:
+    below = model("", ("search_terms", "1"), ("search_orders", "2")), tool("search_terms", call_id="1")
+    given = calls(*below, tool("search_orders", found(ORDER), call_id="2"))
+    assert given == [(1, "search_terms", (), None, None), (1, "search_orders", (0,), 1, None)]
+    assert interactions_of(trace(*below), IngestSettings()) == []
+    (explained,) = explain_traces(trace(*below), IngestSettings())
+    assert "search_terms has no result" in (explained.reason or "")
+
+
+def test_a_result_for_which_no_model_asked_is_that_of_a_call() -> None:
+    assert calls(tool("search_terms", found(LAMP), call_id="9")) == [(1, "search_terms", (0,), 1, None)]
+    orphan = {"role": "tool", "tool_call_id": "9", "name": "search_terms", "content": LAMP}
+    (mapping,) = interactions_of(spans(chat(QUESTION, orphan)), IngestSettings())
+    assert mapping.interaction is not None, mapping.detail
+    assert [(call.name, call.documents) for call in mapping.interaction.calls] == [("search_terms", (0,))]
+
+
+@pytest.mark.parametrize("are_on_spans", [True, False], ids=["results on spans", "results in messages"])
+def test_two_calls_with_one_id_are_two_calls(are_on_spans: bool) -> None:
+    first, second = given_results(LAMP, call_ids="1"), given_results(ORDER, call_ids="1")
+    results = (found(LAMP), found(ORDER)) if are_on_spans else (None, None)
+    run = spans(
+        agent(
+            model("", ("search_terms", "1")),
+            tool("search_terms", results[0], call_id="1"),
+            branch("chat", chat(QUESTION, *first).attributes | asking("search_terms", "1")),
+            tool("search_terms", results[1], call_id="1"),
+            chat(QUESTION, *first, *second),
+        )
+    )
+    (mapping,) = interactions_of(run, IngestSettings())
+    assert mapping.interaction is not None, mapping.detail
+    assert [document.text for document in mapping.interaction.documents] == [LAMP, ORDER]
+    assert [(call.round, call.documents) for call in mapping.interaction.calls] == [(1, (0,)), (2, (1,))]
+
+
+def test_calls_in_a_circle_leave_the_run_and_are_explained() -> None:
+    given = trace(
+        model("", ("search_a", "1"), ("search_b", "2"), ("search_terms", "3")),
+        tool("search_a", found(ORDER), call_id="1"),
+        tool("search_b", found(TERMS), call_id="2"),
+        tool("search_terms", found(LAMP), call_id="3"),
+    )
+    ids = {span.name.rpartition(" ")[2]: span.span_id for span in given}
+    circle = {ids["search_a"]: ids["search_b"], ids["search_b"]: ids["search_a"]}
+    spans_in_circle = [replace(span, parent_id=circle.get(span.span_id, span.parent_id)) for span in given]
+    (mapping,) = interactions_of(spans_in_circle, IngestSettings())
+    assert mapping.interaction is not None, mapping.detail
+    assert [(call.name, call.documents) for call in mapping.interaction.calls] == [("search_terms", (0,))]
+    (explained,) = explain_traces(spans_in_circle, IngestSettings())
+    parts = {span.name: span.part for span in explained.spans if span.role == "tool"}
+    assert len(parts) == 3
+    assert all(parts.values())
+
+
+def test_agents_that_call_each_other_in_a_circle_are_one_run() -> None:
+    inner = tool("search_terms", found(LAMP), call_id="0")
+    for number in range(150):
+        name = "ask_buyer" if number % 2 else "ask_seller"
+        inner = tool(name, "So.", agent(model("", ("ask", str(number))), inner), call_id=str(number + 1))
+    assert calls(model("", ("ask_buyer", "150")), inner) == [(1, "search_terms", (0,), 1, None)]
