@@ -42,11 +42,14 @@ LEFT_OUT: Final = (
 
 
 ENVIRONMENT: Final = {
+    "crewai": "crewai",
     "dspy": "dspy",
+    "google_adk": "google-adk",
     "haystack": "haystack",
     "langchain": "langchain",
     "langgraph": "langchain",
     "llamaindex": "llamaindex",
+    "mcp": "mcp",
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai",
     "semantic_kernel": "semantic-kernel",

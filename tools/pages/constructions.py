@@ -21,6 +21,9 @@ FRAMEWORKS: Final = {
     "semantic_kernel": "Semantic Kernel",
     "pydantic_ai": "PydanticAI",
     "openai_agents": "OpenAI Agents",
+    "crewai": "CrewAI",
+    "google_adk": "Google ADK",
+    "mcp": "MCP",
 }
 """The columns: name of the folder of fixtures, and heading."""
 

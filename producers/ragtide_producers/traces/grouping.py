@@ -169,7 +169,7 @@ def _assign_results(tree: Tree, calls: Sequence[Node]) -> None:
         with suppress(UnreadableError):
             for call_id, result in call.results_by_call.items():
                 # Of several calls with one id the last messages say which has which result.
-                if len(nodes := silent.get(call_id, ())) == 1 and nodes[0].repeated_result is None:
+                if len(nodes := silent.get(call_id, [])) == 1 and nodes[0].repeated_result is None:
                     nodes[0].repeated_result = result
 
 

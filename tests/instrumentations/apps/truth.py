@@ -54,8 +54,11 @@ WEATHER = "It is 21 degrees warm."
 HAS_TOOL_SPANS = [True]
 """Whether the libraries of the application make spans of the calls of tools."""
 NO_CALLS = frozenset(
-    ("research", "ask_researcher", "transfer_to_expert", "handoff", "final_result", "Answer", "DocumentRelevanceList")
-)
+    (
+        "research", "ask_researcher", "transfer_to_expert", "transfer_to_agent", "delegate_work_to_coworker", "handoff",
+        "final_result", "Answer", "Year", "DocumentRelevanceList",
+    )
+)  # fmt: skip
 """Tools that are other agents, hand the question over, or are the form of an answer."""
 
 _COMMON = {"when", "was", "the", "how", "long", "where", "does", "did", "who", "what", "with", "its", "about", "reply"}

@@ -479,7 +479,7 @@ def test_calls_without_results_and_ids_have_those_that_the_next_model_call_was_g
             model("", ("search_terms", "a"), ("search_terms", "b")),
             client("search_terms"),
             client("search_terms"),
-            branch("chat", chat(QUESTION, *first).attributes | asking("search_orders", "c")),
+            branch("chat", {**chat(QUESTION, *first).attributes, **asking("search_orders", "c")}),
             client("search_orders"),
             chat(QUESTION, *first, *given_results(ORDER, call_ids="c", name="search_orders")),
         )
@@ -519,7 +519,7 @@ def test_two_calls_with_one_id_are_two_calls(are_on_spans: bool) -> None:
         agent(
             model("", ("search_terms", "1")),
             tool("search_terms", results[0], call_id="1"),
-            branch("chat", chat(QUESTION, *first).attributes | asking("search_terms", "1")),
+            branch("chat", {**chat(QUESTION, *first).attributes, **asking("search_terms", "1")}),
             tool("search_terms", results[1], call_id="1"),
             chat(QUESTION, *first, *second),
         )
