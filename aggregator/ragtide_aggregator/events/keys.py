@@ -113,6 +113,11 @@ def scored_metric(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def _definition_of(metric: str) -> MetricDefinition | None:
+    return METRICS.get(scored_metric(metric))
+
+
+@lru_cache(maxsize=4096)
 def _range_of(metric: str, measure: Measure | None) -> tuple[float, float]:
     return (0.0, 1.0) if metric.startswith(SHARE) else range_of(scored_metric(metric), measure)
 
@@ -121,7 +126,7 @@ def _range_of(metric: str, measure: Measure | None) -> tuple[float, float]:
 def _holds_counts(metric: str, measure: Measure | None) -> bool:
     if metric.startswith(SHARE):
         return False
-    definition = METRICS.get(scored_metric(metric))
+    definition = _definition_of(metric)
     kind = definition.kind if definition is not None else None
     return (kind if measure is None else measure.kind) is Kind.DISTRIBUTIVE
 
@@ -176,9 +181,9 @@ class EstimateKey(NamedTuple):
     @property
     def definition(self) -> MetricDefinition | None:
         """What is known about the metric whose scores it counts; None for a metric without a definition."""
-        metric = scored_metric(self.metric)
         if self.measure is None:
-            return METRICS.get(metric)
+            return _definition_of(self.metric)
+        metric = scored_metric(self.metric)
         return MetricDeclaration(**self.measure._asdict()).definition(metric)
 
     @property
@@ -191,7 +196,7 @@ class EstimateKey(NamedTuple):
         """The direction in which the metric gets better; None if it is not known."""
         if self.measure is not None:
             return self.measure.direction
-        definition = METRICS.get(scored_metric(self.metric))
+        definition = _definition_of(self.metric)
         return None if definition is None else definition.direction
 
     @property

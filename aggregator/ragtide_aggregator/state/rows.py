@@ -259,8 +259,8 @@ class KeyRows(RowTable, StatePart, what="counts"):
         """Return the row of a key; a new key gets a row."""
         row = self._index.get(key)
         if row is None:
+            row = self._index[key] = len(self)
             self._add_keys([key])
-            row = len(self) - 1
         return row
 
     def name(self, row: int) -> str:
@@ -284,21 +284,22 @@ class KeyRows(RowTable, StatePart, what="counts"):
             DamagedFieldError: a key cannot be read; the field is that of its counts.
         """
         new = [name for name in names if name not in self._named]
-        keys = keys_of(CheckpointField.ESTIMATE, new)
-        added = [key for key in dict.fromkeys(keys) if key not in self._index]
+        added: list[EstimateKey] = []
+        for name, key in zip(new, keys_of(CheckpointField.ESTIMATE, new), strict=True):
+            next_row = len(self) + len(added)
+            row = self._named[name] = self._index.setdefault(key, next_row)
+            if row == next_row:
+                added.append(key)
         self._add_keys(added)
-        for name, key in zip(new, keys, strict=True):
-            self._named[name] = self._index[key]
         return [self._named[name] for name in names]
 
     def _add_keys(self, keys: Sequence[EstimateKey]) -> None:
+        """Add the rows of keys that the index has already."""
         row = len(self)
         self.add_rows(len(keys))
         self.moments.add_rows(len(keys))
         self.keys += keys
         self._names += [None] * len(keys)
-        for place, key in enumerate(keys, row):
-            self._index[key] = place
         self.count_unit[row : row + len(keys)] = [key.count_unit for key in keys]
         self.in_range[row : row + len(keys)] = [key.metric not in UNBOUNDED for key in keys]
         for part in self.parts:
