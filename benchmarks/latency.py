@@ -358,9 +358,9 @@ Written by `make latency` (`benchmarks/latency.py`) on {date}, commit {commit}, 
 Redis, four processes of ragtide and the readers run, too. Default settings, the local labeler, one worker process.
 
 An estimate is in Redis with the next commit of the aggregator (`commit_interval_s`, 0.25): at once if there was none in
-that time. The screen shows it with the next update of the page (at most four a second), unless reading its numbers
-takes more than 0.1 s of processor time: then they are used for four times as long as it took beyond that. An alert
-leaves with its commit.
+that time. The screen shows it with the next update of the page (at most four a second, each soon after a commit),
+unless reading its numbers takes more than 0.1 s of processor time: then they are used for four times as long as it took
+beyond that. An alert leaves with its commit.
 
 The aim is a p99 below 1 s at half of the capacity: {aim}.
 

@@ -330,6 +330,8 @@ class HistoryReader:
                 of_proxies[key].append(proxies[key.proxy])
                 of_pairs[key].append(pairs[key])
         series = [(key, of_proxies[key], of_pairs[key]) for key in of_pairs]
+        if not series:
+            return {}
         return await asyncio.to_thread(powered_numbers, series, span, options=options, method=method)
 
     async def _histories(
@@ -347,6 +349,8 @@ class HistoryReader:
             for key, panes in part.items():
                 by_key.setdefault(key, []).append(panes)
         ordered = sorted(by_key.items(), key=lambda item: item[0].encode())
+        if not ordered:
+            return []
         return await asyncio.to_thread(histories, ordered, span, options=options, method=method)
 
     async def _read_panes(
