@@ -52,6 +52,14 @@ def test_the_explanation_comes_from_the_definition() -> None:
     assert found["does_not_tell"] == metric.does_not_tell
 
 
+def test_a_metric_of_any_tool_is_explained() -> None:
+    failed = explained("tool.search_docs.failed")
+    assert (failed["direction"], failed["range"]) == ("lower", [0.0, 1.0])
+    assert "search_docs" in failed["meaning"]
+    assert failed["labelers"] == explained("agent.wasted")["labelers"]
+    assert CliRunner().invoke(cli, ["explain", "tool.search_docs.fails"]).exit_code == 1
+
+
 def test_the_labelers_are_those_that_publish_the_metric() -> None:
     assert explained("adherence")["labelers"] == ["local", "nli", "judge", "labels stored in a file"]
     assert explained("completeness")["labelers"] == ["judge", "labels stored in a file"]

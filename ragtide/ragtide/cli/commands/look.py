@@ -84,12 +84,12 @@ def explain(
     from ..printing.pages import METRIC_COLUMNS, KnownMetrics, UnknownMetricError, explanation, given_by
 
     settings, unread = given(context).settings(), None
-    metrics = KnownMetrics.of(settings)
+    metrics = KnownMetrics.of(settings, metric)
     if metric is None or not metrics.knows(metric):
         from ..running.redis import asked_criteria
 
         asked, unread = asked_criteria(settings)
-        metrics = KnownMetrics.of(asked)
+        metrics = KnownMetrics.of(asked, metric)
     if metric is None:
         if as_json:
             print_json([metrics.fields(name) for name in metrics.listed])

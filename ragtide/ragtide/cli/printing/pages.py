@@ -23,8 +23,9 @@ from ragtide_runtime.bundled_data import bundled
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
 from ragtide_schemas.measured_slopes import SLOPES
-from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, definitions_of_errors
+from ragtide_schemas.metric_definitions import AGENT_WASTED, CRITERIA_FAMILY, definitions_of_errors
 from ragtide_schemas.slopes import slopes_in_words, slopes_of
+from ragtide_schemas.step_metrics import ToolMetric, tool_declaration
 from ragtide_schemas.suggestions import unknown
 
 from . import UNLIMITED, Column, folded, out
@@ -248,15 +249,21 @@ class KnownMetrics:
     """Those that exist only if the setting `metrics` names them."""
 
     @classmethod
-    def of(cls, settings: "Settings") -> "KnownMetrics":
+    def of(cls, settings: "Settings", asked: str | None = None) -> "KnownMetrics":
         """Return the metrics of ragtide, and those of the settings.
+
+        Args:
+            settings: of the deployment.
+            asked: a metric that is known, too, if it is one of a tool: tools have any name.
 
         Raises:
             ConfigurationError: a metric that the settings name cannot be loaded.
         """
         own = {custom.definition.name: custom.definition for custom in custom_metrics(settings)}
         optional = {name: plugin.definition for name, plugin in optional_metrics().items()}
-        return cls({**METRICS, **criteria_metrics(settings), **optional, **own}, own, optional)
+        tool = ToolMetric.read(asked or "")
+        tools = {} if tool is None else {tool.name: tool_declaration(tool).definition(tool.name)}
+        return cls({**METRICS, **criteria_metrics(settings), **optional, **own, **tools}, own, optional)
 
     @property
     def known(self) -> Mapping[str, MetricDefinition]:
@@ -320,7 +327,9 @@ def given_by(name: str, own: Mapping[str, object], optional: Mapping[str, object
         return ["every labeler, because the settings or an installed package name it"]
     if name in optional:
         return ["judge or labels stored in a file, if the setting metrics names it"]
-    return labelers_of(name) or ["every labeler, for interactions with gold scores"]
+    return labelers_of(name if ToolMetric.read(name) is None else AGENT_WASTED.name) or [
+        "every labeler, for interactions with gold scores"
+    ]
 
 
 def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType:
