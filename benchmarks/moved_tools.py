@@ -1,6 +1,6 @@
 """Which tool moved: injected faults in the tools of a simulated agent.
 
-    python benchmarks/moved_tools.py [--faults 200] [--pairs 90] [--quiet 12]
+    python benchmarks/moved_tools.py [--faults 200] [--pairs 90] [--quiet 6]
 
 The agent answers the questions of examples/bm25_rag. It has four tools: a handbook that counts words, a store of
 letters that compares runs of letters, a table of orders, each over a part of the passages, and the web, which has all
@@ -600,9 +600,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=200, help="streams of each fault")
     parser.add_argument(
-        "--pairs", type=int, default=90, help="streams with two faults, at once and one after the other"
+        "--pairs", type=int, default=90, help="streams with two faults at once, and twice those of the other changes"
     )
-    parser.add_argument("--quiet", type=int, default=12, help="streams without a change")
+    parser.add_argument("--quiet", type=int, default=6, help="streams without a change")
     options = parser.parse_args()
     print(HEADER)
     single = simulated(SINGLE, options.faults * len(FAULTS), 20261130)
@@ -614,10 +614,10 @@ def main() -> None:
     print("## Two tools fail at once\n")
     print("\n".join(_table(simulated(PAIRS, options.pairs, 20261131), lambda fault: fault.kind)), "\n")
     print("## Two tools fail, one after the other\n")
-    apart = simulated(APART, options.pairs, 20261132)
+    apart = simulated(APART, options.pairs // 2, 20261132)
     print("\n".join(_table(apart, lambda fault: f"{max(fault.starts):,} runs apart")), "\n")
     print("## No tool fails\n\nHarder questions for one tool are no fault of the tool, and look like one.\n")
-    print("\n".join(_table(simulated(OTHER, options.pairs, 20261133), lambda fault: fault.change)), "\n")
+    print("\n".join(_table(simulated(OTHER, options.pairs // 2, 20261133), lambda fault: fault.change)), "\n")
     streams = quiet(options.quiet, 20261134)
     alarms, named, expected = (sum(column) for column in zip(*streams, strict=True))
     print(
