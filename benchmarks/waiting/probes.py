@@ -1,6 +1,7 @@
 """What is measured of a tree, each in a process of its own: figures by name; `_s` are seconds, `_us` microseconds."""
 
 import asyncio
+import gc
 import os
 import statistics
 import subprocess
@@ -37,6 +38,8 @@ NAMES: Final = tuple(name for name in METRICS if name.startswith(("trace", "ragc
 ]
 """Among them those of the default rules."""
 EVENTS_A_SECOND: Final = 20
+RARELY: Final = (50_000, 20, 50)
+"""When `ragtide aggregator` looks for cycles of objects, and so any command of `ragtide`."""
 
 
 def screens(sizes: tuple[int, ...]) -> Figures:
@@ -96,6 +99,7 @@ def wide_events(count: int, first: int) -> list[MetricEvent]:
 
 def aggregation(count: int) -> Figures:
     """Return microseconds of aggregating an event of 20 metrics, without the start, beside a raw read and river."""
+    gc.set_threshold(*RARELY)
     configure_logging("error")
     with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as redis:
         bench = Bench([redis], Settings(redis_url=server.url, data_dir=Path(name)))
