@@ -49,7 +49,7 @@ from ..intervals.intervals import Interval
 from ..intervals.running import FIRST_GUESS, boundary
 from ..means.clustered_interval import clustered_boundary
 from ..means.clusters import LARGEST_CLUSTER
-from ..tables.batches import Floats, Rows
+from ..tables.batches import Floats, Rows, grouped
 from ..tables.row_table import RowColumn, RowTable
 from ..tables.tables import check_confidence, checked
 from .drift import Direction
@@ -216,8 +216,8 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         for turn in in_turns(rows, hours):
             at = turn[hours[turn] >= cells.hour[rows[turn]]]
             late += turn.size - at.size
-            later, first = np.unique(rows[at], return_index=True)
-            hour = hours[at][first]
+            by_row = grouped(rows[at])
+            later, hour = by_row.rows, hours[at][by_row.order[by_row.starts]]
             later, hour = later[hour > cells.hour[later]], hour[hour > cells.hour[later]]
             self.close(later)
             n_before, total = self._sums[_N, later, hour % self.slots], self._sums[_SUM, later, hour % self.slots]

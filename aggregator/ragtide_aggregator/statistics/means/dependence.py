@@ -32,7 +32,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tables.batches import Floats, Grouped, Rows, grouped
+from ..tables.batches import Floats, Rows, grouped
 from ..tables.row_table import ADD, RowColumn, RowTable
 
 BLOCKS: Final = (4, 16, 64, 256, 1024)
@@ -84,6 +84,7 @@ VERSION: Final = 2
 """Version of the bytes of one row."""
 
 _LEVELS: Final = len(BLOCKS)
+_LENGTHS: Final = np.array(BLOCKS)
 _LONG: Final = BLOCKS.index(256)
 _BINS: Final = 20
 _EDGES: Final = np.concatenate([[0.0], 2.0 ** (np.arange(_BINS - 1) / 2 - 6)])
@@ -157,50 +158,53 @@ class DependenceTable(RowTable):
         number = batch.spread(self._n[batch.rows]) + batch.occurrence + 1
         after = batch.before(of_values, self._total[batch.rows]) + of_values
         squares_after = batch.before(of_squares, self._square[batch.rows]) + of_squares
-        row_of = batch.spread(batch.rows)
-        for level, length in enumerate(BLOCKS):
-            full = np.flatnonzero(number % length == 0)
-            if full.size:
-                ends = np.stack([number[full] // length, after[full], squares_after[full], times_ms[full]])
-                self._add_blocks(level, row_of[full], ends)
+        # Each length is a multiple of the one before it, so the ends of its blocks are among those of shorter blocks.
+        ends, places = [], np.arange(number.size)
+        for length in BLOCKS:
+            places = places[number[places] % length == 0]
+            ends.append(places)
+        full, levels = np.concatenate(ends), np.repeat(np.arange(_LEVELS), [places.size for places in ends])
+        if full.size:
+            at_ends = np.stack([number[full] // _LENGTHS[levels], after[full], squares_after[full], times_ms[full]])
+            self._add_blocks(levels, batch.spread(batch.rows)[full], at_ends)
         self._total[batch.rows] += batch.sums(of_values)
         self._square[batch.rows] += batch.sums(of_squares)
         self._n[batch.rows] += batch.counts
 
-    def _add_blocks(self, level: int, rows: Rows, at_ends: NDArray[np.int64]) -> None:
+    def _add_blocks(self, levels: Rows, rows: Rows, at_ends: NDArray[np.int64]) -> None:
         number, ends, square_ends, times = at_ends
-        length = BLOCKS[level]
-        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        lengths = _LENGTHS[levels]
+        # Blocks of one level and row are side by side.
+        starts = np.flatnonzero(np.diff(levels, prepend=-1) | np.diff(rows, prepend=-1))
         counts = np.diff(np.append(starts, rows.size))
-        batch = Grouped(np.arange(rows.size), rows[starts], counts, starts)
-        distinct, place = batch.rows, batch.occurrence
 
         def earlier(now: NDArray[np.int64], stored: NDArray[np.int64], back: int) -> NDArray[np.int64]:
             before = np.roll(now, back)
             for at in range(back):
-                some = np.flatnonzero(place == at)
-                before[some] = stored[back - 1 - at, rows[some]]
+                some = starts[counts > at] + at
+                before[some] = stored[levels[some], back - 1 - at, rows[some]]
             return before
 
-        totals = ends - earlier(ends, self._ends[level][None, :], 1)
+        totals = ends - earlier(ends, self._ends[:, None], 1)
         exact = totals / _UNIT
-        np.add.at(self._plain[level], rows, np.rint(exact * exact / length * _UNIT).astype(np.int64))
-        last_total, total_before_last = (earlier(totals, self._sums[level], back) for back in (1, 2))
-        began = earlier(times, self._times[level], 3)
+        np.add.at(self._plain, (levels, rows), np.rint(exact * exact / lengths * _UNIT).astype(np.int64))
+        totals_before = [earlier(totals, self._sums, back) for back in (1, 2)]
+        times_before = [earlier(times, self._times, back) for back in (1, 2, 3)]
         # Of the first three blocks the first has no block before it: their time is that of the other two.
-        began = np.where(number == 3, earlier(times, self._times[level], 2), began)
+        began = np.where(number == 3, times_before[1], times_before[2])
         near = np.flatnonzero((number >= 3) & (np.abs(times - began) <= LONGEST_MS))
-        sizes = ((totals - 2 * last_total + total_before_last)[near] / _UNIT) ** 2 / (6 * length)
-        bins = np.searchsorted(_EDGES, sizes, side="right") - 1 if length >= STEPS_FROM else np.zeros_like(near)
-        np.add.at(self._counts[level], (bins, rows[near]), 1)
-        np.add.at(self._squares[level], (bins, rows[near]), np.rint(sizes * _PARTS).astype(np.int64))
+        sizes = ((totals - 2 * totals_before[0] + totals_before[1])[near] / _UNIT) ** 2 / (6 * lengths[near])
+        bins = np.where(lengths[near] >= STEPS_FROM, np.searchsorted(_EDGES, sizes, side="right") - 1, 0)
+        of_sizes = levels[near], bins, rows[near]
+        np.add.at(self._counts, of_sizes, 1)
+        np.add.at(self._squares, of_sizes, np.rint(sizes * _PARTS).astype(np.int64))
 
-        last = np.append(batch.starts[1:], rows.size) - 1
-        for stored, now in ((self._sums[level], totals), (self._times[level], times)):
-            kept = [earlier(now, stored, back)[last] for back in range(1, stored.shape[0])]
-            stored[:, distinct] = np.stack([now[last], *kept])
-        self._ends[level][distinct], self._square_ends[level][distinct] = ends[last], square_ends[last]
-        self._blocks[level][distinct] = number[last]
+        last = starts + counts - 1
+        newest = levels[last], rows[last]
+        for stored, now, before in ((self._sums, totals, totals_before[:1]), (self._times, times, times_before[:2])):
+            stored[newest[0], :, newest[1]] = np.stack([now, *before], axis=1)[last]
+        self._ends[newest], self._square_ends[newest] = ends[last], square_ends[last]
+        self._blocks[newest] = number[last]
 
     def read(self, rows: Rows) -> Dependence:
         """Return the dependence of rows."""
@@ -362,7 +366,7 @@ def _dependence(effects: Floats, errors: Floats) -> Dependence:
     effect = effects[reported, column]
     return Dependence(
         effect,
-        np.array(BLOCKS)[level],
+        _LENGTHS[level],
         settled,
         np.where(np.isnan(effect), np.nan, certain),
         np.full(effect.shape, np.nan),
