@@ -83,6 +83,8 @@ class PanePlaces:
         changed = (
             [(row, pane) for row, panes in self._of.items() for pane in panes] if everything else list(self._changed)
         )
+        if not changed:
+            return None
         wrong = self._impossible(self._places_of(changed))
         return changed[int(np.argmax(wrong))] if wrong.any() else None
 

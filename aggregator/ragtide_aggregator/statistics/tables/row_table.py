@@ -195,7 +195,7 @@ class RowTable:
         for column in self._columns:
             if column.least is not None:
                 numbers = self.__dict__[column.name][column.at(rows)]
-                if column.axis:
+                if column.axis and numbers.ndim > 1:
                     numbers = np.moveaxis(numbers, column.axis, 0)
                 numbers = numbers.reshape(rows.size, prod(self._shapes[column]))
                 wrong |= ~((numbers >= column.least) & np.isfinite(numbers)).all(axis=1)
@@ -215,7 +215,9 @@ class RowTable:
         if self._version is not None:
             records[_VERSION] = self._version
         for column, _ in self._stored:
-            records[column.name] = np.moveaxis(self.__dict__[column.name][column.at(rows)], column.axis, 0)
+            numbers = self.__dict__[column.name][column.at(rows)]
+            # The rows of most columns are on the only axis, or on the first one already.
+            records[column.name] = np.moveaxis(numbers, column.axis, 0) if column.axis and numbers.ndim > 1 else numbers
         data, size = records.tobytes(), self.size
         return [data[at : at + size] for at in range(0, len(data), size)]
 
