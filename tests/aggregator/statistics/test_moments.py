@@ -23,6 +23,15 @@ def table_of(batches: list[list[tuple[int, float]]]) -> MomentTable:
     return table
 
 
+@pytest.mark.parametrize("most", [1, 7, 40])
+def test_rows_that_are_summed_up_apart_are_the_same_to_the_bit(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    numbers = np.random.default_rng(1)
+    batches = [[(int(row), float(value)) for row, value in numbers.random((60, 2)) * (5, 1)] for _ in range(3)]
+    together = table_of(batches).bytes_of(np.arange(5))
+    monkeypatch.setattr("ragtide_aggregator.statistics.tables.batches.VALUES_OF_A_PIECE", most)
+    assert table_of(batches).bytes_of(np.arange(5)) == together
+
+
 @given(BATCH, st.lists(st.integers(0, 60), max_size=4))
 def test_cutting_the_values_into_batches_changes_no_bit(batch: list[tuple[int, float]], cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]

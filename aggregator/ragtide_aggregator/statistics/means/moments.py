@@ -207,15 +207,10 @@ class MomentTable(RowTable, version=2, what="moments"):
         return before
 
     def _update(self, batch: Grouped, values: Floats, guesses: Floats) -> Floats:
-        x = values[batch.order]
-        as_limbs = sums.limbs(x)
+        x, before = values[batch.order], guesses[batch.order]
         n = batch.spread(self._counts[batch.rows]) + batch.occurrence
-        total = sums.before(self._sums[_SUM], batch, as_limbs)
-        before = np.where(n > 0, total / np.maximum(n, 1), guesses[batch.order])
-        off = (x - before) ** 2
-        sums.add(self._sums[_SUM], batch, as_limbs)
-        sums.add(self._sums[_M2], batch, sums.limbs(off * (n / (n + 1))))
-        sums.add(self._sums[_V], batch, sums.limbs(off))
+        for piece, some in batch.pieces():
+            before[some] = self._add(piece, x[some], n[some], before[some])
         self._counts[batch.rows] += batch.counts
         self._minimum[batch.rows] = np.minimum(self._minimum[batch.rows], np.minimum.reduceat(x, batch.starts))
         self._maximum[batch.rows] = np.maximum(self._maximum[batch.rows], np.maximum.reduceat(x, batch.starts))
@@ -223,6 +218,16 @@ class MomentTable(RowTable, version=2, what="moments"):
         in_order = np.empty_like(before)
         in_order[batch.order] = before
         return in_order
+
+    def _add(self, batch: Grouped, x: Floats, n: Rows, guesses: Floats) -> Floats:
+        as_limbs = sums.limbs(x)
+        total = sums.before(self._sums[_SUM], batch, as_limbs)
+        before = np.where(n > 0, total / np.maximum(n, 1), guesses)
+        off = (x - before) ** 2
+        sums.add(self._sums[_SUM], batch, as_limbs)
+        sums.add(self._sums[_M2], batch, sums.limbs(off * (n / (n + 1))))
+        sums.add(self._sums[_V], batch, sums.limbs(off))
+        return before
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row whether a number is not finite, or impossible for any values; same shape."""

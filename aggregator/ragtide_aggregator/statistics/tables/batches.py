@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
+VALUES_OF_A_PIECE: Final = 8192
+"""Values that are summed up together: of more, each takes a third more time."""
 _SPARSE, _SMALL = 4, 4096
 """A table of all codes is faster than sorting up to `_SPARSE` times their number plus `_SMALL` possible codes."""
 
@@ -57,6 +59,19 @@ class Grouped:
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of each row's values, on the last axis; whole numbers only, exact."""
         return np.add.reduceat(values, self.starts, axis=-1) if values.size else values
+
+    def pieces(self) -> "Iterator[tuple[Grouped, slice]]":
+        """Yield the batch in pieces of whole rows, with the slice of their values in the batch's order.
+
+        The numbers of a piece fit the processor's cache: it has up to `VALUES_OF_A_PIECE` values, or a single row.
+        """
+        ends, first = self.starts + self.counts, 0
+        while first < self.rows.size:
+            begin = int(self.starts[first])
+            stop = max(int(np.searchsorted(ends, begin + VALUES_OF_A_PIECE, side="right")), first + 1)
+            rows, values = slice(first, stop), slice(begin, int(ends[stop - 1]))
+            yield Grouped(self.order[values], self.rows[rows], self.counts[rows], self.starts[rows] - begin), values
+            first = stop
 
     @cached_property
     def rounds(self) -> "Rounds":
