@@ -85,10 +85,11 @@ class Tree:
     """The tree of one trace.
 
     Spans that share a parent which is missing are siblings. If they began while a tool of their process was open, below
-    which there is nothing, they are those of an agent that the tool called, and that never ended. Of a circle of
-    parents, the earliest span becomes a root. No span starts before its parent: one that does has a clock that is
-    behind, and its times are moved, together with those of the spans below it on the same clock. A model call that
-    wrote the answer of its parent is moved to the end of the parent.
+    which there is nothing, they are those of an agent that the tool called, and that never ended; else they are of the
+    one root of their process with a question and an answer in whose time they were. Of a circle of parents, the
+    earliest span becomes a root. No span starts before its parent: one that does has a clock that is behind, and its
+    times are moved, together with those of the spans below it on the same clock. A model call that wrote the answer of
+    its parent is moved to the end of the parent.
 
     Args:
         spans: spans of one trace; of spans with the same id the last counts.
@@ -168,7 +169,7 @@ class Tree:
 
 
 def _adopt(tops: Sequence[Node], missing: Sequence[Node]) -> None:
-    """Put missing parents below the tools that called them."""
+    """Put missing parents below the tools that called them, else below the one request in whose time they were."""
     waiting, tools = list(tops), list[Node]()
     while waiting:
         node = waiting.pop()
@@ -176,14 +177,15 @@ def _adopt(tops: Sequence[Node], missing: Sequence[Node]) -> None:
         if not node.children and node.is_tool:
             tools.append(node)
     tools.sort(key=lambda tool: tool.span.start_ns)
-    for node in missing if tools else ():
+    for node in missing:
         first = min((child.span for child in node.children), key=lambda span: span.start_ns)
+        end_ns = max(child.span.end_ns for child in node.children)
         last = bisect_right(tools, first.start_ns, key=lambda tool: tool.span.start_ns)
-        around = [
-            tool
-            for tool in tools[max(0, last - TOOLS_MAX) : last]
-            if first.start_ns <= tool.span.end_ns and tool.span.resource == first.resource
-        ]
+        around = [tool for tool in tools[max(0, last - TOOLS_MAX) : last] if first.start_ns <= tool.span.end_ns]
+        around = [tool for tool in around if tool.span.resource == first.resource]
+        if not around and len(tops) <= TOOLS_MAX:
+            held = [top for top in tops if top.span.start_ns <= first.start_ns and end_ns <= top.span.end_ns]
+            around = [top for top in held if top.span.resource == first.resource and top.has_question_and_answer]
         if len(around) == 1 and not first.parent_is_remote:
             node.parent = around[0]
             around[0].children.append(node)

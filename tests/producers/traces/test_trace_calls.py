@@ -555,3 +555,22 @@ def test_agents_that_call_each_other_in_a_circle_are_one_run() -> None:
         name = "ask_buyer" if number % 2 else "ask_seller"
         inner = tool(name, "So.", agent(model("", ("ask", str(number))), inner), call_id=str(number + 1))
     assert calls(model("", ("ask_buyer", "150")), inner) == [(1, "search_terms", (0,), 1, None)]
+
+
+def test_an_agent_of_which_neither_span_nor_tool_ever_ended_belongs_to_the_request_in_whose_time_it_was() -> None:
+    lost = agent(model("", ("search_orders", "9")), tool("search_orders", found(ORDER), call_id="9"), model("So."))
+    run = trace(
+        model("", ("research", "1")),
+        tool("research", "So.", lost, call_id="1"),
+        model("", ("search_terms", "2")),
+        tool("search_terms", found(LAMP), call_id="2"),
+    )
+    root = next(span for span in run if span.parent_id is None)
+    arrived = [span for span in run if span is root or span.name not in ("execute_tool research", root.name)]
+    (mapping,) = interactions_of(arrived, IngestSettings())
+    assert mapping.interaction is not None, mapping.detail
+    assert mapping.interaction.response == "Yes, you can."
+    assert [(call.round, call.name) for call in mapping.interaction.calls] == [
+        (1, "search_orders"),
+        (2, "search_terms"),
+    ]
