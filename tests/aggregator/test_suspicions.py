@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
 from tests.support.metric_events import START, adherence
 from tests.support.owners import Owner, owners
 
 from ragtide import AlertRule, Deployment
+from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.field_names import FieldNames
 from ragtide_aggregator.reading.suspicions import Suspicions
 from ragtide_aggregator.state.state import AggregatorState
@@ -17,9 +20,9 @@ OTHER = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=
 SETTINGS = Settings(alerts=(RULE, OTHER), alert_defaults=False)
 
 
-def owner_of(redis: Any) -> Owner:
-    (owner,) = owners(redis, SETTINGS)
-    owner.state = AggregatorState(state_options(SETTINGS))
+def owner_of(redis: Any, settings: Settings = SETTINGS) -> Owner:
+    (owner,) = owners(redis, settings)
+    owner.state = AggregatorState(state_options(settings))
     return owner
 
 
@@ -92,3 +95,33 @@ async def test_the_state_of_a_removed_rule_costs_a_reader_nothing(async_redis: A
         await owner.commit(*adherence([0.1] * 100, first=first))
         await reader.read()
     assert {suspicion.rule for suspicion in await reader.read()} == {"drift"}
+
+
+async def test_a_new_rule_has_evidence_on_the_pipelines_that_it_names_only(async_redis: Any) -> None:
+    learning = Settings(alerts=(OTHER,), alert_defaults=False)
+    owner = owner_of(async_redis, learning)
+    for name in ("other", "shop", "shop-2", ',null,null,"shop'):
+        await owner.commit(*adherence([0.5], pipeline=name))
+    added = Settings(alerts=(OTHER, RULE.model_copy(update={"pipeline": "shop*"})), alert_defaults=False)
+    evidence = await Deployment(async_redis, added).suspicions()
+    assert {(suspicion.pipeline, suspicion.rule, suspicion.once_in) for suspicion in evidence} == {
+        ("shop", "floor", 0.0), ("shop-2", "floor", 0.0),
+    }  # fmt: skip
+
+
+async def test_a_first_look_decodes_no_keys_of_rules_that_learn(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learning = Settings(alerts=(OTHER,), alert_defaults=False)
+    owner = owner_of(async_redis, learning)
+    await owner.commit(*(value for n in range(30) for value in adherence([0.5], pipeline=f"p{n}")))
+    decoded: list[str] = []
+    decode = RuleState.key_of
+
+    def key_of(field: str) -> EstimateKey:
+        decoded.append(field)
+        return decode(field)
+
+    monkeypatch.setattr(RuleState, "key_of", key_of)
+    assert await Deployment(async_redis, learning).suspicions() == []
+    assert len(decoded) == 1
