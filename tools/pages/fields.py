@@ -75,7 +75,8 @@ assert (run.calls[0].name, run.calls[0].query, run.calls[0].round) == ("search_p
 ```
 
 The messages may be those of OpenAI (chat, and items of Responses), Anthropic, Gemini, Bedrock, OpenTelemetry GenAI,
-LangChain, LlamaIndex, Haystack, Pydantic AI and Vercel's AI SDK.
+LangChain, LlamaIndex, Haystack, Pydantic AI and Vercel's AI SDK. [An example](../examples/agentic_rag) sends those of
+an agent with an MCP server: two commands lead to the alert that names its broken tool.
 
 - **The run** is the last question that a call or an answer follows. Messages before it are the history. A run without
   an answer has an empty response, and an answer without a call has no documents.
