@@ -108,6 +108,10 @@ def named(changes: Changes, *, without: tuple[str, ...] = ()) -> tuple[set[str],
             {**SEARCH_WORSE, ("search", "called"): 0.3, ("orders", "called"): -0.3}, set(), {"search", "fetch"},
             id="a tool that gets other questions",
         ),
+        pytest.param(
+            {**SEARCH_WORSE, ("orders", "called"): 0.2}, set(), {"search", "fetch"},
+            id="other topics, with which more runs begin with another tool",
+        ),
     ],
 )  # fmt: skip
 def test_the_tools_that_moved_and_those_that_may_have(changes: Changes, moved: set[str], possible: set[str]) -> None:

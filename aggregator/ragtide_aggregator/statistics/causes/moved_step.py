@@ -15,14 +15,16 @@ is **open**:
   retriever is as before: harder questions lower all. It is as before if its relevance is.
 - **A tool** of an agent, called in the first round of some runs: what it brings there depends on the question and the
   agent alone, because a tool that breaks changes what the agent asks later. It moved if the relevant share of what it
-  brings (its `yield`) certainly fell, and by more standard deviations than that of another such tool, which fell little
-  if at all: harder questions lower all. Or if fewer of all its calls find something relevant (`relevant`) in the same
-  comparison, while no such tool fell by more than a little. As many runs must begin with it as before (`called`): other
-  questions come with another share. Or if more of its calls fail (`failed`): questions do not make a tool time out. Or,
-  if no tool moved in this way, if its results are used less in the same comparison (`used`). It is as before if its
-  yield is, it fails no more, and its results are used as before.
-- **Labels of fewer runs**, as of results in a language that the labeler does not read, would count as another share of
-  the runs that begin with a tool. Then as many of all runs must call it (`asked`), and no tool is certainly as before.
+  brings (its `yield`) certainly fell, and by more standard deviations than that of another such tool, which fell
+  little if at all: harder questions lower all. Or if fewer of all its calls find something relevant (`relevant`) in
+  the same comparison, while no such tool fell by more than a little. As many runs must begin with it as before
+  (`called`), and none begin with another one certainly more or less: other questions come with other shares. Or if
+  more of its calls fail (`failed`): questions do not make a tool time out. Or, if no tool moved in this way, if its
+  results are used less in the same comparison (`used`). It is as before if its yield is, it fails no more, and its
+  results are used as before.
+- **Labels of fewer runs**, as of results in a language that the labeler does not read, would count as another share
+  of the runs that begin with a tool. Then as many of all runs must call it (`asked`), and no tool is certainly as
+  before.
 - **A tool that is only called later** moved if more of its calls fail, or fewer find something relevant (`relevant`)
   while all tools of the first round are as before. It is as before if both are. One that certainly few runs call
   explains nothing, and is left out.
@@ -318,6 +320,7 @@ def _tools(
         for tool, brought in working.items()
         if brought.is_same and not ("used" in tools[tool] and tools[tool]["used"].fell_far)
     }
+    comparable = _with_the_same_questions(tools, begun)
     findings: dict[Component, _StepFinding] = {}
     for tool, own in tools.items():
         evidence: _Evidence = failing.get(tool, ())
@@ -331,7 +334,7 @@ def _tools(
                 for change in (first[tool], *of_all)
                 if change.fell and any(change.fell_more_than(other) for other in others)
             ]
-            if begun in own and own[begun].is_same:
+            if tool in comparable:
                 evidence = (*fell[:1], *evidence)
         elif tool.step in searching:
             relevant = own.get("relevant")
@@ -343,22 +346,29 @@ def _tools(
             is_same = "failed" in own and own["failed"].is_same
         findings[tool] = _StepFinding(evidence, is_same and begun == "called")
     if not any(step.evidence for step in findings.values()):
-        findings |= _unused_tools(tools, first, begun)
+        findings |= _unused_tools(tools, first, comparable)
     return findings
 
 
 def _unused_tools(
-    tools: dict[Component, _Numbers], first: Collection[Component], begun: StepQuantity
+    tools: dict[Component, _Numbers], first: Collection[Component], comparable: Collection[Component]
 ) -> dict[Component, _StepFinding]:
     """Return the tools whose results count as relevant and are used less, while those of another tool are used."""
     used = {tool: tools[tool]["used"] for tool in first if "used" in tools[tool]}
     moved: dict[Component, _StepFinding] = {}
     for tool, use in used.items():
         others = [other for name, other in used.items() if name != tool and other.fell_little]
-        same_share = begun in tools[tool] and tools[tool][begun].is_same
-        if same_share and use.fell_far and any(use.fell_more_than(other) for other in others):
+        if tool in comparable and use.fell_far and any(use.fell_more_than(other) for other in others):
             moved[tool] = _StepFinding((use,))
     return moved
+
+
+def _with_the_same_questions(tools: dict[Component, _Numbers], begun: StepQuantity) -> set[Component]:
+    """Return the tools that as many runs call as before, unless more or fewer begin with some other: topics changed."""
+    shares = {tool: own[begun] for tool, own in tools.items() if begun in own}
+    if begun == "called" and any(share.moved and not share.is_same for share in shares.values()):
+        return set()
+    return {tool for tool, share in shares.items() if share.is_same}
 
 
 def _share_of_runs(numbers: Sequence[StepNumber]) -> StepQuantity:
