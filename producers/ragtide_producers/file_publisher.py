@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from ragtide_schemas import InvalidEntryError
+
 from .client import InteractionProducer
 from .files.interactions import FileOptions, Row, read_rows
 from .given_fields import fitted
@@ -57,7 +59,25 @@ def publish_file(
     for rows in paced(read_rows(source, options), rate):
         sent = [_fitted(row) for row in rows]
         good = [row.interaction for row in sent if row.interaction is not None]
-        yield PublishedBatch(sent, producer.publish_many(good))
+        try:
+            batch = PublishedBatch(sent, producer.publish_many(good))
+        except InvalidEntryError:  # of one row, and nothing was published
+            batch = _publish_each(producer, sent)
+        yield batch
+
+
+def _publish_each(producer: InteractionProducer, rows: Iterable[Row]) -> PublishedBatch:
+    sent: list[Row] = []
+    publications: list[Publication] = []
+    for row in rows:
+        sent.append(row)
+        if row.interaction is None:
+            continue
+        try:
+            publications.append(producer.publish(row.interaction))
+        except InvalidEntryError as error:
+            sent[-1] = Row(row.line, problem=error.detail)
+    return PublishedBatch(sent, publications)
 
 
 def _fitted(row: Row) -> Row:
