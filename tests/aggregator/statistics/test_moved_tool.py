@@ -46,6 +46,7 @@ def steps_of(
     calls: Mapping[str, float] | None = None,
     labeled: float = 1.0,
     asked: float = 0.7,
+    focus: float | None = None,
 ) -> MovedSteps:
     """Return what is certain after changes.
 
@@ -56,9 +57,12 @@ def steps_of(
         calls: part of the calls since of some tools that stays.
         labeled: share of the runs since that have labels.
         asked: share of the runs since with a call of the search, in which it was 0.7 before.
+        focus: mean since of the generator's focus, which was 0.7 before; None without a generator.
     """
     rng = np.random.default_rng(5)
     numbers = []
+    if focus is not None:
+        numbers.append(StepNumber("generator", "generator", "focus", _share(runs, 0.7), _share(runs, focus)))
     for tool, quantities in TOOLS.items():
         for quantity, mean in quantities.items() if tool not in without else ():
             left = 1.0 if calls is None or quantity == "called" else calls.get(tool, 1.0)
@@ -169,3 +173,10 @@ def test_the_first_change_of_a_tool_that_moved_comes_first() -> None:
     first, *_ = steps_of({**SEARCH_WORSE, ("book", "failed"): 0.4}).evidence
     assert (first.step, first.quantity) == ("search", "yield")
     assert first.upper < 0
+
+
+def test_the_generator_of_an_agent_is_named_if_no_tool_explains_that_its_answers_lost_the_question() -> None:
+    assert {component.step for component in steps_of({}, focus=0.3).moved} == {"generator"}
+    steps = steps_of({("search", "failed"): 0.4}, focus=0.3)  # runs give up, because the search fails
+    assert {component.step for component in steps.moved} == {"search"}
+    assert "generator" in {component.step for component in steps.possible}

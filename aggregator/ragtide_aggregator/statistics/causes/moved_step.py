@@ -392,8 +392,10 @@ def _rare_tools(numbers: Sequence[StepNumber], alpha: float) -> set[Component]:
 
 def _generator(own: _Numbers, before: Sequence[_StepFinding], *, with_tools: bool) -> _StepFinding:
     focus, adherence = own.get("focus"), own.get("adherence")
-    # Results that have no word of the question, as those in another language, raise the focus.
-    has_moved = focus is not None and (focus.fell_far if with_tools else focus.moved_far)
+    # Results that have no word of the question, as those in another language, raise the focus; answers of runs that
+    # give up, because a tool failed them, lower it.
+    of_tools = any(step.evidence for step in before)
+    has_moved = focus is not None and ((focus.fell_far and not of_tools) if with_tools else focus.moved_far)
     evidence: _Evidence = (focus,) if focus is not None and has_moved else ()
     if adherence is not None and adherence.fell_far and all(step.is_same for step in before):
         evidence += (adherence,)
