@@ -233,8 +233,10 @@ class PartitionSession:
     async def _serve(self, stop: "SessionStop") -> None:
         settings, applier = self.settings, self._applier
         timing = CommitTiming(settings.commit_interval_s, now=monotonic())
-        maintenance_at = monotonic()
         behind = False
+        if not stop.is_set():
+            await self._maintain()
+        maintenance_at = monotonic() + MAINTENANCE_S
         while True:
             self._ownership.check()
             if self._dirty and not stop.is_set():
