@@ -29,13 +29,10 @@ from ..text.reasoning import answer_of
 from ..text.sentences import CutInteraction
 from .document_masses import DocumentMasses, document_masses, sentence_labels
 from .scores import AbsentReason, has_no_answer
-from .trace import trace_metrics
+from .trace import MARKED, trace_metrics
 
 Score = float | str
 """A value, or the reason why there is none."""
-
-MARKED: Final = 0.5
-"""Probability from which a sentence counts as used, or as supported, where a yes or no is needed."""
 
 
 class CallUse(NamedTuple):

@@ -20,6 +20,8 @@ from .scores import AbsentReason, MetricScores
 TOGETHERNESS: Final = 0.72
 """Dependence of the sentences of one response: 0 for independent sentences, 1 if all are supported or none is."""
 
+MARKED: Final = 0.5
+"""Probability from which a sentence counts as used, or as supported, where a yes or no is needed."""
 
 TRACE: Final = "trace."
 """Family of these metrics on the wire."""

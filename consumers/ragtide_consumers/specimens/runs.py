@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
@@ -9,8 +10,11 @@ from ragtide_schemas import Specimen, SpecimenLabeling
 from ragtide_schemas.details import CallOutcome, ForeignText, KeptCall, KeptRound
 from ragtide_schemas.retrieval_steps import RetrievalStep
 
-from ..metrics.calls import MARKED, CallUse, call_uses
+from ..metrics.trace import MARKED
 from .marks import DocumentSentence, Mark, MarkedSpecimen
+
+if TYPE_CHECKING:
+    from ..metrics.calls import CallUse
 
 
 def kept_rounds(
@@ -28,6 +32,10 @@ def kept_rounds(
         shown: returns what a reader may see of a text that a call was asked with.
     """
     calls = specimen.interaction.calls
+    if not calls:
+        return ()
+    from ..metrics.calls import call_uses  # noqa: PLC0415 - imports the splitter of sentences, which few readers need
+
     uses = call_uses(specimen.interaction, labeling.labels, labeling.absent)
     kept = (
         (call.round, _kept_call(number, call, use, marks, shown))
@@ -40,7 +48,7 @@ def kept_rounds(
 
 
 def _kept_call(
-    number: int, call: RetrievalStep, use: CallUse, marks: MarkedSpecimen, shown: Callable[[str], ForeignText | None]
+    number: int, call: RetrievalStep, use: "CallUse", marks: MarkedSpecimen, shown: Callable[[str], ForeignText | None]
 ) -> KeptCall:
     asked = call.query if call.arguments is None else to_json(call.arguments).decode()
     return KeptCall(
@@ -58,7 +66,7 @@ def _kept_call(
     )
 
 
-def _outcome(call: RetrievalStep, use: CallUse) -> CallOutcome:
+def _outcome(call: RetrievalStep, use: "CallUse") -> CallOutcome:
     if call.error is not None:
         return "failed"
     if not call.looked_for_documents:
