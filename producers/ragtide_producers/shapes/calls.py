@@ -109,7 +109,7 @@ def last_results(items: Any) -> list[tuple[str, Any]]:
     return [(call.name, call.result) for call in calls if is_asked and call.result is not NO_RESULT]
 
 
-class Run(NamedTuple):
+class AskedRun(NamedTuple):
     """What a conversation has of its last question."""
 
     before: list[Message]
@@ -120,31 +120,31 @@ class Run(NamedTuple):
     """None if no text follows the last call."""
 
 
-def run_in(items: Any) -> Run:
+def run_in(items: Any) -> AskedRun:
     """Return the last question in a conversation that something follows, its calls as `calls_in`, and the answer."""
     if isinstance(items, list) and len(items) == 1 and isinstance(items[0], list):
         items = items[0]  # LangChain: a batch with one conversation
     pieces = [piece for item in items for piece in _pieces_of(item)] if isinstance(items, list) else []
     end = len(pieces)
-    while end and (isinstance(pieces[end - 1], _Mark) or _is_of_user(pieces[end - 1])):
+    while end and (isinstance(pieces[end - 1], _RoundStart) or _is_of_user(pieces[end - 1])):
         end -= 1
     last = next((place for place in range(end - 1, -1, -1) if _is_of_user(pieces[place])), -1)
     first = last
-    while first > 0 and (isinstance(pieces[first - 1], _Mark) or _is_of_user(pieces[first - 1])):
+    while first > 0 and (isinstance(pieces[first - 1], _RoundStart) or _is_of_user(pieces[first - 1])):
         first -= 1
     asked_by_user = [piece for piece in pieces[max(first, 0) : last + 1] if isinstance(piece, Message)]
     before = [piece for piece in pieces[: max(first, 0)] if isinstance(piece, Message)]
     calls, answer = _paired(pieces[last + 1 :])
-    return Run(before, "\n".join(message.text.strip() for message in asked_by_user) or None, calls, answer)
+    return AskedRun(before, "\n".join(message.text.strip() for message in asked_by_user) or None, calls, answer)
 
 
-class _Mark(NamedTuple):
+class _RoundStart(NamedTuple):
     """The beginning of a message, or of a round in it."""
 
     has_rounds: bool
 
 
-_Piece = Message | AskedCall | CallResult | _Mark
+_Piece = Message | AskedCall | CallResult | _RoundStart
 
 
 def _is_of_user(piece: _Piece) -> bool:
@@ -166,7 +166,7 @@ def _pieces_of(item: Any) -> list[_Piece]:
     if message.author == "tool" and not any(parts):
         return [result_message(holder)]
     rounds = [isinstance(part, Mapping) and kind_of_item(part) == NEW_STEP for part in content]
-    pieces: list[_Piece] = [_Mark(any(rounds))]
+    pieces: list[_Piece] = [_RoundStart(any(rounds))]
     if not any(parts) and not any(rounds):
         texts = [message.text] if message.text.strip() else []
         pieces += [Message(message.author, text, bool(beside)) for text in texts]
@@ -194,7 +194,7 @@ def _pieces_in(
         if text.strip() and not (author == "user" and has_results):
             yield Message(author, text, isinstance(next(iter(pieces), None), AskedCall) or bool(known and part is None))
         if begins:
-            yield _Mark(has_rounds=True)
+            yield _RoundStart(has_rounds=True)
         yield from (
             piece
             for piece in pieces
@@ -206,12 +206,12 @@ _END: Final = CallResult(None, None, None, is_error=False)
 
 
 def _paired(pieces: Sequence[_Piece]) -> tuple[list[ToolCall], str | None]:
-    pairs = _Pairs()
+    pairs = _CallPairs()
     answer: str | None = None
     for piece in pieces:
         if isinstance(piece, Message):
             answer = piece.text if piece.author == "assistant" and not piece.calls_tools else answer
-        elif isinstance(piece, _Mark):
+        elif isinstance(piece, _RoundStart):
             pairs.begin(piece)
         elif isinstance(piece, AskedCall) and is_control(piece.name):
             answer = _final_text(piece) if is_final(piece.name) else None
@@ -232,7 +232,7 @@ def _final_text(call: AskedCall) -> str | None:
     return only if isinstance(only, str) else to_json(values).decode() if values else None
 
 
-class _Pairs:
+class _CallPairs:
     """Calls with their results, in one pass."""
 
     def __init__(self) -> None:
@@ -247,7 +247,7 @@ class _Pairs:
         self._begins = True
         self._has_rounds = False
 
-    def begin(self, mark: _Mark) -> None:
+    def begin(self, mark: _RoundStart) -> None:
         """Take the beginning of a message, or of a round in it: the next call is of a new round."""
         self._begins, self._has_rounds = True, mark.has_rounds
 

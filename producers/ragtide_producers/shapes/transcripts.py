@@ -7,7 +7,7 @@ from typing import Any
 from ragtide_schemas.limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, NAME_MAX_CHARS
 from ragtide_schemas.plain_values import LeftOut, count_left_out
 
-from .calls import Run, ToolCall, run_in, step_fields, with_evidence
+from .calls import AskedRun, ToolCall, run_in, step_fields, with_evidence
 from .documents import Found
 from .literals import UnreadableError, value_of
 from .parts import plain
@@ -54,7 +54,7 @@ def fields_of_transcript(value: Any, name: str, left_out: LeftOut, given: Mappin
     return {field: value for field, value in fields.items() if value is not None and given.get(field) is None}
 
 
-def _run_of(value: Any, counts: Counter[str]) -> Run:
+def _run_of(value: Any, counts: Counter[str]) -> AskedRun:
     if isinstance(value, str | bytes):
         value = value_of(value.decode("utf-8", "replace") if isinstance(value, bytes) else value, strict=True)
     value = plain(value, counts, reasoning=True)
