@@ -9,9 +9,9 @@ from tests.ragtide.judged_runs import Run, plan_of, write_experiment
 from tests.support.alerts import alert
 from tests.web.page.test_alert import drift
 from tests.web.page.test_dead_letters import add, letter
-from tests.web.page.test_item import METRIC, keep, specimen
+from tests.web.page.test_item import CALLS, METRIC, keep, specimen
 from tests.web.page.test_judge import asked_twice, cascade, count_some
-from tests.web.page.test_pipeline import SETTINGS, commit, traffic
+from tests.web.page.test_pipeline import SETTINGS, commit, runs, traffic
 from tests.web.page.test_system import NOTIFY, order
 
 from ragtide_consumers.notify.destination_state import DestinationState
@@ -41,7 +41,8 @@ SCREENS: Final = (
     "/", "/?segment=lang%3Dde", "/p/shop", "/p/shop?range=1h&vs=bank", f"/p/shop?{_RANGE}",
     "/a", "/a?state=firing", "/a/A-1", "/a/A-2",
     "/t", "/t?pipeline=shop&below=0.9&segment=lang%3Dde",
-    "/t?pipeline=shop&list=sample", "/t?alert=A-1", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0",
+    "/t?pipeline=shop&list=sample", "/t?alert=A-1", "/i/shop/i-1", "/p/agent", "/i/agent/i-1",
+    "/x", "/x/may", "/x/may?config=0",
     "/judge", "/criteria", "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders",
 )  # fmt: skip
 
@@ -63,14 +64,16 @@ async def fill_everything(redis: Any, redis_url: str) -> None:
         alert("A-3", pipeline="*", message="The judge does not answer."),
         alert("floor/adherence-1"),
     )
+    agent = [one.model_copy(update={"pipeline": "agent"}) for one in runs({"search": 0.9})]
     await commit(
-        redis, *events, *traffic("bank", 1000, 0.4), *traffic(SLASHED, 2000, 0.9), *cascade(pipeline="judged"),
+        redis, *events, *agent, *traffic("bank", 1000, 0.4), *traffic(SLASHED, 2000, 0.9), *cascade(pipeline="judged"),
         *asked_twice("judged"), alerts=alerts,
     )  # fmt: skip
     asked = Criterion(name="asked", question="Is the response polite?", values={"good": 1.0, "bad": 0.0})
     await store_criterion(redis, "ragtide", StoredCriterion(criterion=asked, by="ann", at=now))
     await count_some(redis)
-    kept = [specimen("i-1"), specimen("x/y"), specimen("i-1", SLASHED)]
+    run = specimen("i-1", "agent", steps=CALLS)
+    kept = [specimen("i-1"), specimen("x/y"), specimen("i-1", SLASHED), run]
     for one in kept:
         await keep(redis, one)
         await keep(redis, one, name=SPECIMEN_SAMPLE)
