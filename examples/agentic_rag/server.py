@@ -19,7 +19,7 @@ FAULTS = {
     "timeout": ("it does not answer in time", 1_000),
     "nothing": ("it finds nothing", 3_400),
 }
-"""What happens, and how many runs ragtide needs until it is certain."""
+"""The meaning of each fault, and the number of runs that are answered with it."""
 TITLES = ("Rivers of Africa", "A Garden in Winter", "The Clockmaker")
 READERS = ("Ada Brown", "Ivan Petrov", "Mary Okafor", "Luis Romero")
 

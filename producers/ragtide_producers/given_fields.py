@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TRANSCRIPTS: Final = ("messages", "conversation")
 """Names of a whole conversation: that of an agent's run has its calls and their results."""
 ASKED: Final = ("query", "arguments")
-"""What a call was asked with."""
+"""Fields of a step that hold the query or the arguments of its call."""
 _CHAR_BYTES: Final = 12
 """Most bytes of a character in an entry: six of its escape, twice, because a text may have its sentences beside it."""
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}

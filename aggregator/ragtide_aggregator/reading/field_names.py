@@ -32,7 +32,7 @@ LIST: Final = Lua("list_fields")
 _KINDS: Final = frozenset(field for field in CheckpointField if field.endswith(":"))
 
 _SPECIAL: Final = re.compile(r"[\\*?\[\]^-]")
-"""What has a meaning in a pattern of Redis."""
+"""Characters with a meaning of their own in a pattern of Redis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,7 +327,7 @@ def _tools(
         is_same = tool in same
         if tool in first:
             others = [brought for other, brought in working.items() if other != tool and brought.fell_little]
-            # What later rounds ask of it depends on the other tools of the first one, too.
+            # The calls of later rounds depend on what the other tools of the first round brought, too.
             of_all = [own["relevant"]] if "relevant" in own and len(others) == len(first) - 1 else []
             fell = [
                 change

@@ -178,7 +178,7 @@ def _response_sentence(sentence: ResponseSentence) -> Text:
 CALL_COLUMNS: Final[Sequence[Column[tuple[int | None, KeptCall]]]] = (
     Column("round", lambda row: "?" if row[0] is None else str(row[0]), right=True),
     Column("tool", lambda row: row[1].tool, folds=24),
-    Column("had of it", lambda row: _outcome(row[1]), folds=20),
+    Column("outcome", lambda row: _outcome(row[1]), folds=20),
     Column("s", lambda row: "" if row[1].latency_s is None else f"{row[1].latency_s:.3g}", right=True),
     Column("documents", lambda row: ", ".join(map(str, row[1].documents)), folds=12),
     Column("used", lambda row: Text(" ".join(row[1].used)), folds=12),

@@ -1,4 +1,4 @@
-"""The tools of a pipeline: what an agent's runs had of the calls of each. No clock, no I/O."""
+"""The tools of a pipeline: what came of the calls of each. No clock, no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
