@@ -12,8 +12,9 @@ from ragtide_runtime import __version__, telemetry
 
 from .commands import LISTED, CliCommand, CommandGroup, before_command, line_in_list
 from .commands.alerts import alerts, notify
+from .commands.datasets import dataset
 from .commands.experiments import capacity, experiment
-from .commands.items import dataset, items
+from .commands.items import items
 from .commands.judge import criteria, judge
 from .commands.look import compare, dead_letters, estimates, explain, mcp, watch
 from .commands.operate import aggregator, bridge, demo, docs, doctor, serve, up, worker

@@ -1,0 +1,199 @@
+"""`ragtide dataset`: kept items, written as a data set."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ..printing import warn
+from ..running import PipelineOption, WorkspaceOption, given, settings_with
+from . import command, command_group
+
+MOST: Final = 10_000
+"""Most items that are read of each list."""
+
+
+dataset = command_group(
+    "dataset",
+    "Write kept items as a data set, for experiments and tests. Each row has its provenance.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DataSetFile:
+    """The options about the file of a data set."""
+
+    limit: Annotated[int | None, typer.Option(min=1, max=MOST, help="Most rows.")] = None
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, or - for standard output, the default.")
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False
+
+
+@command(
+    "ragtide dataset from-alert adherence-drift-0a1b2c3d4e5f --output failures.jsonl",
+    exits="1 if there is no such alert, or none of its items is kept",
+    of=dataset,
+)
+def from_alert(
+    context: typer.Context,
+    alert_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the alert.")],
+    file: DataSetFile = DataSetFile(),
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the items that an alert names, in its order."""
+    settings = settings_with(context, workspace)
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.alerts.contributors import CONTRIBUTORS_KEPT
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_alert
+    from ragtide_schemas.printable import printable
+
+    from ..running.data_sets import write_data_set
+
+    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        match = next(
+            (alert for alert in await Deployment(redis, settings).alerts() if alert.alert_id == alert_id), None
+        )
+        if match is None:
+            warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
+            raise typer.Exit(1)
+        return await chosen_of_alert(kept, match, file.limit)
+
+    keeps = f"an alert names at most {CONTRIBUTORS_KEPT} interactions; from-worst and from-sample have more"
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+
+
+@command(
+    "ragtide dataset from-worst --metric trace.adherence --limit 50 --output worst.jsonl",
+    exits="1 if no item is kept for this",
+    of=dataset,
+)
+def from_worst(
+    context: typer.Context,
+    metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
+    labeler: Annotated[str | None, typer.Option(help="Only scores of this labeler.")] = None,
+    pipeline: PipelineOption = None,
+    file: DataSetFile = DataSetFile(),
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the worst items of each metric, the worst first.
+
+    An item that is among the worst of several metrics is one row.
+    """
+    settings = settings_with(context, workspace)
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_worst
+
+    from ..running.data_sets import write_data_set
+
+    async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        pipelines = await kept.pipelines() if pipeline is None else [pipeline]
+        return await chosen_of_worst(kept, pipelines, file.limit, metric=metric, labeler=labeler, most=MOST)
+
+    keeps = (
+        f"the worst {settings.specimens.worst_n:,} of each pipeline, metric and labeler are kept (specimens.worst_n; a "
+        "larger number counts from now on)"
+    )
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+
+
+@command(
+    "ragtide dataset from-sample --pipeline shop --output sample.jsonl --force",
+    exits="1 if no item is kept for this",
+    of=dataset,
+)
+def from_sample(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    file: DataSetFile = DataSetFile(),
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the uniform sample of the traffic, the latest items first.
+
+    Each row has the probability with which an interaction of the traffic is in the sample.
+    """
+    settings = settings_with(context, workspace)
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_sample
+
+    from ..running.data_sets import write_data_set
+
+    async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        return await chosen_of_sample(kept, await kept.pipelines() if pipeline is None else [pipeline], file.limit)
+
+    keeps = (
+        f"a share of {settings.specimens.sample:.2%} of each pipeline is kept, at most {settings.specimens.sample_n:,} "
+        "items (specimens.sample and specimens.sample_n; larger numbers count from now on)"
+    )
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+
+
+@command(
+    "ragtide dataset from-annotations --output gold.jsonl",
+    "ragtide dataset from-annotations --saw-scores --highest 2 --output bad.jsonl",
+    exits="1 if no annotated item is kept",
+    of=dataset,
+)
+def from_annotations(
+    context: typer.Context,
+    selected: Annotated[
+        bool,
+        typer.Option("--selected", help="Disputed items and the worst, which stand for no traffic; not the sample."),
+    ] = False,
+    saw_scores: Annotated[
+        bool,
+        typer.Option(
+            "--saw-scores", help="Items that people rated who saw the scores, the last rated first; no gold scores."
+        ),
+    ] = False,
+    lowest: Annotated[int | None, typer.Option(min=1, max=5, help="With --saw-scores: lowest rating.")] = None,
+    highest: Annotated[int | None, typer.Option(min=1, max=5, help="With --saw-scores: highest rating.")] = None,
+    annotator: Annotated[str | None, typer.Option(help="Only answers of this person.")] = None,
+    pipeline: PipelineOption = None,
+    file: DataSetFile = DataSetFile(),
+) -> None:
+    """Write items of the sample that people annotated, with their gold scores.
+
+    Of several people who annotated an item, the first counts.
+    """
+    settings = given(context).settings()
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_roles.kept.annotated import chosen_of_annotations, chosen_of_opinions
+    from ragtide_roles.kept.annotations import HIGHEST, LOWEST, StoredAnnotations
+    from ragtide_roles.kept.choosing import ChosenSpecimens
+    from ragtide_runtime.errors import ConfigurationError
+
+    from ..running.data_sets import write_data_set
+
+    if not saw_scores and (lowest is not None or highest is not None):
+        raise ConfigurationError("--lowest and --highest need --saw-scores: add it")
+    if saw_scores and selected:
+        raise ConfigurationError("--selected and --saw-scores choose different items: give one of them")
+    least, most = lowest or LOWEST, highest or HIGHEST
+    if least > most:
+        raise ConfigurationError(f"--lowest is {least} and --highest is {most}: no rating is between them")
+
+    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        annotations = await StoredAnnotations(redis, settings.prefix).read(saw_scores=saw_scores)
+        if saw_scores:
+            return await chosen_of_opinions(
+                kept, annotations, lowest=least, highest=most, annotator=annotator, pipeline=pipeline, limit=file.limit
+            )
+        return await chosen_of_annotations(
+            kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=file.limit
+        )
+
+    keeps = "people have annotated no more, or the others are no longer kept"
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+    if selected:
+        warn("These items were selected because of their scores: means and agreement are about these items alone")
