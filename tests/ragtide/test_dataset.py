@@ -99,3 +99,32 @@ def test_an_experiment_runs_on_the_data_set(redis_url: str, tmp_path: Path, caps
     grid = {"long": [True, False]}
     board = Experiment("again", target, data=path, metric="trace.adherence", grid=grid, redis_url=redis_url).run()
     assert sum(row.n_items for row in board.rows) >= 3
+
+
+def versions_of(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.with_suffix(".versions.json").read_text())["versions"]
+    return found
+
+
+def test_every_written_set_has_its_versions_beside_it(
+    redis_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(redis_url, *(interaction(number, response=text) for number, text in enumerate(UNLIKE)))
+    path = tmp_path / "golden.jsonl"
+    words = ("dataset", "from-sample", "--output", str(path), "--force")
+    assert run_command(capsys, *words).code == 0
+    assert run_command(capsys, *words, "--limit", "1").code == 0
+    first, second = versions_of(path)
+    assert (first["n_rows"], len(first["added"]), first.get("parent")) == (3, 3, None)
+    assert (second["n_rows"], second["added"], second["parent"]) == (1, {}, first["digest"])
+    assert {*second["removed"], read(path)[0]["interaction_id"]} == set(first["added"])
+    assert "--limit 1" in second["command"]
+    assert {name.partition(" ")[0] for name in second["labeled_by"]["labelers"]} == {"local", "judge"}
+    path.write_text(path.read_text().replace("Cats", "Dogs").replace("1889", "1887").replace("may", "might"))
+    assert run_command(capsys, *words).code == 0
+    *_, by_hand, last = versions_of(path)
+    assert (by_hand.get("command"), by_hand["n_rows"], last["n_rows"]) == (None, 1, 3)
+    assert by_hand["removed"] == list(by_hand["added"])
+    path.with_suffix(".versions.json").write_text("no versions")
+    damaged = run_command(capsys, *words)
+    assert (damaged.code, "golden.versions.json" in damaged.told) == (1, True)

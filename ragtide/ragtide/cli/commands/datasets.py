@@ -64,7 +64,7 @@ def from_alert(
         return await chosen_of_alert(kept, match, file.limit)
 
     keeps = f"an alert names at most {CONTRIBUTORS_KEPT} interactions; from-worst and from-sample have more"
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+    write_data_set(context, settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
 
 
 @command(
@@ -100,7 +100,7 @@ def from_worst(
         f"the worst {settings.specimens.worst_n:,} of each pipeline, metric and labeler are kept (specimens.worst_n; a "
         "larger number counts from now on)"
     )
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+    write_data_set(context, settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
 
 
 @command(
@@ -133,7 +133,7 @@ def from_sample(
         f"a share of {settings.specimens.sample:.2%} of each pipeline is kept, at most {settings.specimens.sample_n:,} "
         "items (specimens.sample and specimens.sample_n; larger numbers count from now on)"
     )
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+    write_data_set(context, settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
 
 
 @command(
@@ -194,6 +194,6 @@ def from_annotations(
         )
 
     keeps = "people have annotated no more, or the others are no longer kept"
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
+    write_data_set(context, settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")

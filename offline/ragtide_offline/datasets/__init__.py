@@ -1,0 +1,1 @@
+"""Data sets: their versions, and how they differ from the traffic."""
