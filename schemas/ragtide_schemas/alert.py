@@ -7,14 +7,12 @@ from pydantic import Field, model_validator
 
 from .alert_kinds import Movement, Quantity
 from .alert_rule import AlertKind, AlertStatus, HealthKind, QuantileSide, Severity
-from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
+from .base import Count, Name, PartOfOne, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
 from .html_tables import html_table
 from .metric_names import MetricName
 from .printable import short_repr
+from .release import WORSE_RULE, Release, ReleaseEvent
 from .step_metrics import ComponentKind
-
-PartOfOne = Annotated[float, Field(ge=0, le=1)]
-"""A part of 1."""
 
 
 class SegmentShare(WireModel):
@@ -155,9 +153,9 @@ class Alert(VersionedModel):
     rule: Name
     """Name of the rule."""
     kind: AlertKind
-    """Kind of the rule. Three kinds have no statistics: `budget` (a spend limit was reached), `stall` (labeling is
-    behind, traffic stopped, interactions are dropped, or scores stopped), and `capped` (a pipeline has reached its cap
-    on keys, so new segment values count in `other`)."""
+    """Kind of the rule. Four kinds have no statistics of a rule: `budget` (a spend limit was reached), `stall`
+    (labeling is behind, traffic stopped, interactions are dropped, or scores stopped), `capped` (a pipeline has reached
+    its cap on keys, so new segment values count in `other`), and `release` (two versions serve at the same time)."""
     severity: Severity = "ticket"
     """Urgency that the rule states: `page`, `ticket` or `info`. It stays the same until the alert resolves."""
     pipeline: Name
@@ -265,6 +263,8 @@ class Alert(VersionedModel):
     """Whether the cause is being searched for; the alert comes once more, as explained, when it is known."""
     step_sought: bool = False
     """Whether the steps that moved are being searched for; the alert comes once more, as explained, when it ends."""
+    release: Release | None = None
+    """Of an alert of kind `release`: the release with its verdict, without the points over time."""
     notes: Annotated[tuple[str, ...], Field(max_length=10)] = ()
     """What else the rule has to say, in sentences: the meaning of the metric, an assumption, a caution."""
     message: str
@@ -276,14 +276,27 @@ class Alert(VersionedModel):
         fields = [(name, getattr(self, name)) for name in names]
         return short_repr("Alert", [(name, value) for name, value in fields if value is not None])
 
-    def resolve(self, at: datetime, message: str) -> Self:
+    @property
+    def event(self) -> ReleaseEvent | None:
+        """What an alert about a release reports; None of another alert."""
+        if self.release is None:
+            return None
+        if self.rule == WORSE_RULE:
+            return "release.worse" if self.status == "firing" else "release.ended"
+        if self.status == "firing":
+            return "release.opened"
+        return "release.not_worse" if self.release.verdict == "not_worse" else "release.ended"
+
+    def resolve(self, at: datetime, message: str, release: Release | None = None) -> Self:
         """Return the end of the alert, at a time and with a message of its own.
 
         Args:
             at: the time of the end.
             message: what the alert says then.
+            release: of an alert about a release, the release at its end.
         """
-        return self.model_copy(update={"status": "resolved", "resolved_at": at, "message": message})
+        changed = {"status": "resolved", "resolved_at": at, "message": message, "release": release or self.release}
+        return self.model_copy(update=changed)
 
     def _repr_html_(self) -> str:
         columns = ("status", "rule", "pipeline", "segment", "metric", "fired at", "baseline", "observed")

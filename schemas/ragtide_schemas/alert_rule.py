@@ -28,8 +28,8 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("page", "ticket", "info")
 AlertStatus = Literal["firing", "explained", "resolved"]
 """Status of an alert."""
 
-HealthKind = Literal["budget", "stall", "capped"]
-"""Kind of an alert without statistics."""
+HealthKind = Literal["budget", "stall", "capped", "release"]
+"""Kind of an alert without the statistics of a rule."""
 
 AlertKind = Literal[RuleKindName, HealthKind]
 """Kind of the rule of an alert, or of an alert without statistics."""

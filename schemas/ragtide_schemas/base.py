@@ -142,6 +142,9 @@ WindowTime = Annotated[AwareDatetime, AfterValidator(to_utc)]
 Probability = Annotated[float, Field(ge=PROBABILITY_MIN, le=1)]
 """Probability with which an interaction is chosen."""
 
+PartOfOne = Annotated[float, Field(ge=0, le=1)]
+"""A part of 1."""
+
 Value = Annotated[float, Field(ge=-VALUE_MAX, le=VALUE_MAX)]
 """A score or a gold score, in the unit of its metric."""
 
