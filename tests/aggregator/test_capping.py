@@ -75,6 +75,20 @@ def test_a_value_that_is_known_keeps_its_own_estimate() -> None:
     assert counts(applied([*events, *again]))["crowd", None, "user=u3"] == 301
 
 
+def test_versions_without_end_leave_room_for_the_values_of_other_segments() -> None:
+    deploys = [event(n, SCORES, segments={"version": f"v{n}"}, pipeline="crowd") for n in range(100)]
+    state = applied([*deploys, *crowd(5)])
+    found = counts(state)
+    assert found["crowd", None, "version=v0"] == found["crowd", None, "user=u1"] == 1
+    assert found["crowd", None, "version=other"] > 50
+    (raised,) = state.firing()
+    assert raised.kind == "capped"
+    fields = state.take_changes().rows
+    assert AggregatorState.from_fields(CAPPED, fields).firing() == [raised]
+    roomy = replace(CAPPED, caps=KeyCaps(pipeline=600, partition=2_000))
+    assert AggregatorState.from_fields(roomy, fields).firing() == []
+
+
 def test_a_value_that_is_literally_other_counts_in_other_and_is_not_told_as_capped() -> None:
     literal = [event(n, SCORES, segments={"kind": "other"}) for n in range(5)]
     changes = applied(literal).take_changes()

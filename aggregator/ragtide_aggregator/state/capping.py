@@ -6,9 +6,11 @@ are in the checkpoint, so a restart or a replay decides alike.
 
 A segment value gets keys of its own while its pipeline and its partition have used less than `VALUES_SHARE` of their
 caps. The rest of the caps is for whole pipelines, runs, and `other`, so that values of one pipeline never keep another
-pipeline out. Beyond that, a new value counts as the value `other` of its segment. A new run counts as the run `other`
-of its pipeline. A new pipeline counts as the partition's pipeline for further pipelines, without segments. Models
-invent names of tools: a pipeline has keys of its first `TOOLS_KEPT` tools, and further ones count as the tool `other`.
+pipeline out. Versions have at most `VERSIONS_SHARE`, because each deploy is a new one, also where nobody chose the
+segment: the others keep the rest. Beyond that, a new value counts as the value `other` of its segment. A new run counts
+as the run `other` of its pipeline. A new pipeline counts as the partition's pipeline for further pipelines, without
+segments. Models invent names of tools: a pipeline has keys of its first `TOOLS_KEPT` tools, and further ones count as
+the tool `other`.
 
 The interactions in `other` are counted by pipeline, and one alert fires for each such pipeline.
 """
@@ -25,7 +27,7 @@ from ragtide_schemas import Alert, MetricEvent, from_milliseconds
 from ragtide_schemas.limits import SEGMENTS_MAX
 from ragtide_schemas.step_metrics import ToolMetric
 
-from ..events.keys import EstimateKey, scored_metric
+from ..events.keys import VERSION, EstimateKey, scored_metric
 from .options import OTHER, KeyCaps
 from .rows import StatePart
 
@@ -34,6 +36,8 @@ TOOLS_KEPT: Final = 64
 
 VALUES_SHARE: Final = 0.8
 """Share of both caps that segment values may use."""
+VERSIONS_SHARE: Final = 0.4
+"""Share of both caps that the values of the segment `version` may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Admission:
         self._n_of: dict[str, int] = {}
         self._others: dict[str, int] = {}
         self._tools: dict[str, set[str]] = {}
+        self._versions: Counter[str] = Counter()
         self.n = 0
         """Number of keys; 0 without caps."""
 
@@ -66,16 +71,23 @@ class Admission:
         if (tool := ToolMetric.read(scored_metric(key.metric))) is not None:
             self._tools.setdefault(key.pipeline, set()).add(tool.tool)
         self._n_of[key.pipeline] = self._n_of.get(key.pipeline, 0) + 1
+        if key.segment is not None and key.segment.startswith(f"{VERSION}="):
+            self._versions[key.pipeline] += 1
         if scope not in self._scopes:
             self._scopes.add(scope)
             if key.segment is not None and key.segment.endswith(f"={OTHER}"):
                 self._others[key.pipeline] = self._others.get(key.pipeline, 0) + 1
 
-    def room(self, pipeline: str) -> bool:
-        """Return whether a pipeline may have new segment values; the shared pipeline, whether pipelines may be new."""
+    def room(self, pipeline: str, segment: str) -> bool:
+        """Return whether a pipeline may have new values of a segment; the shared one, whether pipelines may be new."""
         caps = self._caps
         if caps is None or pipeline == caps.further:
             return caps is None or self.n < caps.partition
+        if segment == VERSION and (
+            self._versions[pipeline] >= VERSIONS_SHARE * caps.pipeline
+            or self._versions.total() >= VERSIONS_SHARE * caps.partition
+        ):
+            return False
         return self._n_of.get(pipeline, 0) < VALUES_SHARE * caps.pipeline and self.n < VALUES_SHARE * caps.partition
 
     def full(self) -> bool:
@@ -143,7 +155,7 @@ class Admission:
         placed = dict(event.segments)
         capped = []
         for name, value in unknown.items():
-            if value != OTHER and self.room(pipeline):
+            if value != OTHER and self.room(pipeline, name):
                 continue
             has_other = (pipeline, run, f"{name}={OTHER}") in self._scopes
             if has_other or self._others.get(pipeline, 0) < SEGMENTS_MAX or not self._over(pipeline):
@@ -274,6 +286,13 @@ class CappedRecords(StatePart):
                 f"Pipeline {pipeline} has called {TOOLS_KEPT} tools of different names: further ones count together as "
                 f"tool {OTHER}. Give tools few names: one that a model invents is no tool."
             )
+        if kind == "segment" and name == VERSION and self._admission.room(pipeline, ""):
+            return (
+                f"Pipeline {pipeline} has as many versions as may have keys ({VERSIONS_SHARE:.0%} of keys_cap and "
+                f"partition_keys_cap): new ones count together as {VERSION}={OTHER}. Estimates of whole pipelines stay "
+                "complete. Send a version that changes with a release only, name its attribute in ingest.version_from, "
+                "or raise the caps."
+            )
         cap = (
             f"The partition has reached its cap on keys of segments (partition_keys_cap, {caps.partition:,})"
             if self._admission.full()
@@ -313,7 +332,8 @@ class CappedRecords(StatePart):
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         # All keys and alerts are loaded before, so the alert resolves if there is room now.
         record = self._records[name] = CappedRecord.decode(data)
-        if self._caps is not None and self._admission.room(name) and not record.tools:
+        segment = VERSION if VERSION in record.values else ""
+        if self._caps is not None and self._admission.room(name, segment) and not record.tools:
             self._book.end(
                 alert_name(name),
                 record.since_ms,
