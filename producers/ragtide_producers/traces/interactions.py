@@ -10,7 +10,7 @@ from typing import Any, Final
 from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.user_ids import AS_SENT, UserIds
 from ragtide_schemas import InvalidEntryError, RagInteraction
-from ragtide_schemas.limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, ENTRY_MAX_BYTES
+from ragtide_schemas.limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, ENTRY_MAX_BYTES, SEGMENTS_MAX
 from ragtide_schemas.plain_values import LeftOut
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
@@ -28,6 +28,7 @@ from .span import Span, sampling_probability
 from .steps import steps_of
 from .tree import Node, Tree
 from .usage import covered_ns, period_ns, seconds_of, usage_of
+from .versions import VERSION, version_of
 
 UNKNOWN_SERVICE: Final = "unknown_service"
 """Beginning of the name that an SDK gives to a service without a name."""
@@ -154,7 +155,11 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings,
         steps = [{name: value for name, value in step.items() if name not in ASKED} for step in steps]
     units = (node.span.time_unit for node in nodes)
     places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
-    segments = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])
+    mapped = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])
+    segments = {**{name: value for name, value in mapped if value is not None}, **with_prefix(own, "segments.")}
+    if VERSION not in {*segments, *settings.segments} and len(segments) < SEGMENTS_MAX:
+        version = version_of(nodes, settings.version_from)
+        segments |= {} if version is None else {VERSION: version}
     metadata = {
         "trace_id": nodes[0].span.trace_id,
         "span_id": group.anchor.span.span_id or None,
@@ -174,7 +179,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings,
         "documents": [document._asdict() for document in documents or ()],
         "response": response,
         "reference_answer": text_in(own.get("reference_answer"), "reference"),
-        "segments": {**{name: value for name, value in segments if value is not None}, **with_prefix(own, "segments.")},
+        "segments": segments,
         "session_id": own.get("session_id")
         or next(filter(None, (node.own_session for node in nodes)), None)
         or _first_text(nodes, "session"),

@@ -1,12 +1,17 @@
 """Settings of traces that become interactions: the table `[ingest]`."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtide_schemas.base import Name
 
 AttributeName = Annotated[str, Field(min_length=1, max_length=200)]
+
+FROM_KNOWN: Final = "auto"
+"""Value of `version_from` that takes the version from the attributes which are known to name it."""
+OFF: Final = "off"
+"""Value of `version_from` that takes no version from a trace."""
 
 
 class IngestSettings(BaseModel):
@@ -31,6 +36,9 @@ class IngestSettings(BaseModel):
     """Whether calls of tools keep what they were asked. Without it, which calls repeat others is not known."""
     segments: dict[Name, AttributeName] = Field(default_factory=dict)
     """Segments of the interactions: the attribute of a span or its resource by the name of the segment."""
+    version_from: AttributeName = FROM_KNOWN
+    """Attribute of a span or its resource with the version of the application, which becomes the segment `version` of
+    interactions without one. `auto` takes `service.version`, else the revision of the source; `off` takes none."""
     history: bool = True
     """Whether the chat messages before the question are the history of an interaction. Turn it off if prompts have
     examples of questions and answers (few-shot), which look the same."""

@@ -26,12 +26,12 @@ recorder.redact recorder.redact_function recorder.redact_limit_s specimens speci
 specimens.keep_s specimens.sample specimens.sample_n specimens.newest_n specimens.worst_n specimens.count
 specimens.bytes specimens.redact specimens.redact_function specimens.redact_limit_s ingest ingest.default_pipeline
 ingest.pipeline_attributes ingest.question_keys ingest.answer_keys ingest.retrieval_names ingest.action_names
-ingest.arguments ingest.segments ingest.history ingest.settle_s ingest.quiet_s ingest.explain_s ingest.traces_cap
-ingest.traces_bytes serve serve.host serve.port serve.grpc_port serve.tokens serve.trusted_header serve.root_path
-serve.trusted_proxies serve.requests_per_s serve.bytes_per_s serve.body_bytes serve.bodies_bytes serve.connections
-bridge bridge.source bridge.alerts bridge.events bridge.estimates bridge.group bridge.batch otel otel.endpoint
-otel.token otel.results otel.results_form otel.results_endpoint otel.results_headers clusters clusters.by clusters.size
-clusters.block clusters.quiet_s clusters.open_cap stall stall.labeling_s stall.traffic_s stall.quiet_s
+ingest.arguments ingest.segments ingest.version_from ingest.history ingest.settle_s ingest.quiet_s ingest.explain_s
+ingest.traces_cap ingest.traces_bytes serve serve.host serve.port serve.grpc_port serve.tokens serve.trusted_header
+serve.root_path serve.trusted_proxies serve.requests_per_s serve.bytes_per_s serve.body_bytes serve.bodies_bytes
+serve.connections bridge bridge.source bridge.alerts bridge.events bridge.estimates bridge.group bridge.batch otel
+otel.endpoint otel.token otel.results otel.results_form otel.results_endpoint otel.results_headers clusters clusters.by
+clusters.size clusters.block clusters.quiet_s clusters.open_cap stall stall.labeling_s stall.traffic_s stall.quiet_s
 stall.absent_share stall.low_traffic segments keys_cap partition_keys_cap windows lateness_s quantiles history
 history.enabled history.fine history.fine_for history.coarse history.coarse_for history.segments history.series_max
 budget budget.false_alarms budget.false_discovery_rate budget.period alert_defaults alerts rules_poll_s moves

@@ -12,6 +12,16 @@ from ..running.labeler_options import LabelerOptions
 from . import command
 from .experiments import capacity
 
+VersionFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--version-from",
+        metavar="NAME",
+        help="Attribute of traces with the version of the application; auto: service.version or the revision of the "
+        "source; off: none; default: auto [RAGTIDE_INGEST_VERSION_FROM].",
+    ),
+]
+
 
 @command("ragtide demo", "ragtide demo --fast --json", exits="1 if no alert fires")
 def demo(
@@ -211,6 +221,7 @@ def up(
             "--judge", help="Before that, let a judge score a sample, as ragtide judge setup --yes, unless one does."
         ),
     ] = False,
+    version_from: VersionFromOption = None,
     chosen: LabelerOptions = LabelerOptions(),
 ) -> None:
     """Run all roles until Ctrl-C.
@@ -221,7 +232,7 @@ def up(
     from ragtide_roles.worker_processes import process_count
     from ragtide_runtime.processes.processors import own_limits, own_processors
 
-    from ..running.roles import check_here, listen_for_page, run_until_signal
+    from ..running.roles import check_here, listen_for_page, run_until_signal, with_version_from
 
     if no_page and (open_page or port is not None):
         raise typer.BadParameter("--no-page goes with neither --open nor --port: leave out one of them")
@@ -236,6 +247,7 @@ def up(
     if port is not None:
         serve = settings.serve.model_copy(update={"port": port})
         settings = settings.model_copy(update={"serve": serve})
+    settings = with_version_from(settings, version_from)
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
     check_here(settings, Role.WORKER, Role.AGGREGATOR, *recorder, processes=count)
     is_asked_for = open_page or settings.serve.port is not None
@@ -314,6 +326,7 @@ def serve(
     hash_token: Annotated[
         bool, typer.Option("--hash-token", help="Read a token, print its SHA-256 for serve.tokens, and end.")
     ] = False,
+    version_from: VersionFromOption = None,
 ) -> None:
     """Run the HTTP service, for interactions and traces.
 
@@ -326,7 +339,7 @@ def serve(
     from ragtide_runtime.settings.serve import ServeSettings
     from ragtide_schemas.base import describe
 
-    from ..running.roles import run_until_signal, token_hash
+    from ..running.roles import run_until_signal, token_hash, with_version_from
 
     if settings is None:
         out.print(token_hash(typer.prompt("token", hide_input=True)), highlight=False)
@@ -338,6 +351,7 @@ def serve(
         http = ServeSettings.model_validate({**dict(settings.serve), **changes})
     except ValidationError as error:
         raise typer.BadParameter(describe(error), param_hint="--host") from None
+    settings = with_version_from(settings, version_from)
     run_until_signal(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
 
 

@@ -25,6 +25,7 @@ from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.processes.listening import listening_socket
 from ragtide_runtime.redis.server.data_directory import MEMORY
 from ragtide_runtime.redis.url import resolve_redis
+from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import DEFAULT_PORT, TokenSettings
 from ragtide_runtime.settings.watch import with_live_settings_of_now
@@ -48,6 +49,17 @@ def token_hash(token: str) -> str:
         return TokenSettings.model_validate({"token": token}).digest.hex()
     except ValidationError as error:
         raise typer.BadParameter(describe(error), param_hint="token") from None
+
+
+def with_version_from(settings: Settings, version_from: str | None) -> Settings:
+    """Return the settings with the option `--version-from`; None leaves them as they are."""
+    if version_from is None:
+        return settings
+    try:
+        ingest = IngestSettings.model_validate({**dict(settings.ingest), "version_from": version_from})
+    except ValidationError as error:
+        raise typer.BadParameter(describe(error), param_hint="--version-from") from None
+    return settings.model_copy(update={"ingest": ingest})
 
 
 @dataclass(frozen=True, slots=True)
