@@ -28,7 +28,7 @@ RELEASE_RULE: Final = "release"
 WORSE_RULE: Final = "release_worse"
 """Rule of the alert that says that the new version is worse."""
 
-SLOTS: Final = 10
+SLOTS: Final = 12
 """Metrics, each by one labeler, among which the budget of a release is divided. It is fixed, so that it holds for
 metrics that come later."""
 
