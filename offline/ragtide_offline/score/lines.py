@@ -14,7 +14,7 @@ from ragtide_schemas.base import read_json_object
 from ragtide_schemas.diagnosis import diagnose
 from ragtide_schemas.printable import printable_json
 
-_EXTRAS: Final = ("diagnosis", "labels")
+EXTRAS: Final = ("diagnosis", "labels")
 """Fields of a line that do not belong to the event."""
 
 
@@ -53,7 +53,7 @@ def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         try:
             fields = read_json_object(line, None)
-            event = MetricEvent.from_fields({name: value for name, value in fields.items() if name not in _EXTRAS})
+            event = MetricEvent.from_fields({name: value for name, value in fields.items() if name not in EXTRAS})
         except InvalidEntryError as error:
             raise UnusableScoresError(
                 f"{path}:{number}: {error.detail}; this is not an output of ragtide score, give another path"

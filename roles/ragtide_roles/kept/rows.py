@@ -12,6 +12,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from ragtide_runtime.redis.keys import interaction_digest
+from ragtide_schemas import RagInteraction
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.printable import printable_json
 
@@ -72,15 +73,27 @@ def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
 
 
 def _row(chosen: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
+    row = row_of(chosen.specimen.interaction, provenance(chosen), chosen.gold_scores)
+    interaction = chosen.specimen.interaction
+    return row if alone else {"item_id": interaction_digest(interaction.pipeline, interaction.interaction_id), **row}
+
+
+def row_of(
+    interaction: RagInteraction, origin: Mapping[str, Any], gold_scores: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Return the row of an interaction, as values that JSON can hold.
+
+    Args:
+        origin: its provenance.
+        gold_scores: gold scores beside those of the interaction, by metric.
+    """
     from ragtide_producers.files.items import fitting_metadata  # noqa: PLC0415 - the page makes rows seldom
 
-    interaction = chosen.specimen.interaction
     fields = interaction.model_dump(mode="json", exclude=set(LEFT_OUT), exclude_none=True)
-    own = {PROVENANCE: provenance(chosen)}
+    own = {PROVENANCE: dict(origin)}
     kept = fitting_metadata({name: value for name, value in interaction.metadata.items() if name != PROVENANCE}, own)
-    gold = {"gold_scores": {**interaction.gold_scores, **chosen.gold_scores}} if chosen.gold_scores else {}
-    row = {**fields, **gold, "metadata": {**kept, **own}}
-    return row if alone else {"item_id": interaction_digest(interaction.pipeline, interaction.interaction_id), **row}
+    gold = {"gold_scores": {**interaction.gold_scores, **gold_scores}} if gold_scores else {}
+    return {**fields, **gold, "metadata": {**kept, **own}}
 
 
 def write_new(path: Path, text: str, *, force: bool = False) -> None:

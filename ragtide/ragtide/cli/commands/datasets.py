@@ -1,4 +1,4 @@
-"""`ragtide dataset`: kept items, written as a data set."""
+"""`ragtide dataset`: kept items written as a data set, and sets that are drawn from answers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,18 @@ from typing import Annotated, Final
 import typer
 
 from ..printing import warn
-from ..running import PipelineOption, WorkspaceOption, given, settings_with
+from ..running import (
+    FormatOption,
+    JsonOption,
+    MapOption,
+    PipelineOption,
+    PipelinesOption,
+    SinceOption,
+    UntilOption,
+    WorkspaceOption,
+    given,
+    settings_with,
+)
 from . import command, command_group
 
 MOST: Final = 10_000
@@ -16,7 +27,7 @@ MOST: Final = 10_000
 
 dataset = command_group(
     "dataset",
-    "Write kept items as a data set, for experiments and tests. Each row has its provenance.",
+    "Write kept items, or answers that chance draws, as a data set for experiments and tests.",
 )
 
 
@@ -197,3 +208,83 @@ def from_annotations(
     write_data_set(context, settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")
+
+
+@command(
+    "ragtide dataset draw answers.jsonl --rows 200 --output golden.jsonl",
+    "ragtide dataset draw recording --by segment:lang --by score:adherence --by disagreement -o golden.jsonl",
+    "ragtide dataset draw answers.jsonl scores.jsonl --rows 50 --by feedback --most-per user=2 --json -o golden.jsonl",
+    "ragtide dataset draw --kept --rows 100 --seed 7 --output golden.jsonl",
+    of=dataset,
+)
+def draw(
+    context: typer.Context,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Folder or URL of a recording; or files: of interactions, of their scores, of feedback.",
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, max=MOST, help="Number of rows.")] = 200,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What makes strata: segment:NAME, score:METRIC, disagreement (of two labelers) or feedback; may be "
+            "repeated. Default: score:trace.adherence."
+        ),
+    ] = None,
+    kept: Annotated[bool, typer.Option("--kept", help="Draw from the kept sample of the traffic.")] = False,
+    most_per: Annotated[
+        str | None, typer.Option(metavar="user=K", help="Most rows of a user, or of a session (session=K).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw; the same seed draws the same rows.")] = 0,
+    labeler: Annotated[
+        str | None, typer.Option(help="Labeler whose scores decide. Default: local, which scores what has no score.")
+    ] = None,
+    keep_duplicates: Annotated[
+        bool, typer.Option("--keep-duplicates", help="Let near duplicates of a question be rows, too.")
+    ] = False,
+    pipeline: PipelinesOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    file_format: FormatOption = None,
+    columns: MapOption = None,
+    add_to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the rows to this data set; its other rows stay.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, or - for standard output, the default.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw rows that stand for the traffic, each with its probability.
+
+    Strata that are less certain get more rows. Every answer has a known probability, and estimates of score, experiment
+    and gate weight rows by it. Of near duplicates one is drawn for all. Answers without a score are scored by the local
+    labeler.
+    """
+    from ragtide_offline.datasets.drawn_set import SCORE, DrawOptions
+    from ragtide_offline.replay.selection import selection
+    from ragtide_producers import FileOptions
+
+    from ..running.data_sets import STDOUT, check_is_new
+    from ..running.drawing import draw_from, most_of, show_draw, source_to_draw, write_drawn
+    from ..running.files import columns_of
+
+    if kept == bool(sources):
+        raise typer.BadParameter("give a recording, files, or --kept", param_hint="SOURCE")
+    path = add_to if output is None else None if str(output) == STDOUT else output
+    if as_json and path is None:
+        raise typer.BadParameter(
+            "the rows are on standard output without --output: give it a file", param_hint="--json"
+        )
+    check_is_new(path, force=force or (add_to is not None and output is None))
+    settings = given(context).settings()
+    files = FileOptions(None, format=file_format, columns=columns_of(columns))
+    source = source_to_draw(settings, sources or (), files, selection(since, until, pipeline))
+    options = DrawOptions(rows, tuple(by or [SCORE]), most_of(most_per), seed, labeler, keep_duplicates)
+    drawn = draw_from(settings, source, options)
+    written = write_drawn(context, drawn, path, add_to)
+    show_draw(drawn, path, len(written), as_json=as_json, rows_are_shown=path is None)

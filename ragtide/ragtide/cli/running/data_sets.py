@@ -49,8 +49,7 @@ def write_data_set(
         keeps: why there may be fewer rows than the limit.
     """
     to_file = None if output is None or str(output) == STDOUT else output
-    if to_file is not None and to_file.exists() and not force:
-        raise ConfigurationError(exists_already(to_file))
+    check_is_new(to_file, force=force)
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[ChosenSpecimens, int]:
         kept = KeptSpecimens(redis, settings.layout)
@@ -161,6 +160,15 @@ def write_output(path: Path, text: str, *, force: bool) -> str:
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written ({error.strerror}): give another --output") from None
     return sha256(text.encode()).hexdigest()
+
+
+def check_is_new(path: Path | None, *, force: bool) -> None:
+    """Refuse a file that exists, before the work for it begins.
+
+    Raises: ConfigurationError if it exists, unless `force` is set.
+    """
+    if path is not None and path.exists() and not force:
+        raise ConfigurationError(exists_already(path))
 
 
 def exists_already(path: Path) -> str:
