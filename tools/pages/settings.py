@@ -41,6 +41,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "history.enabled": "History",
     "budget.false_alarms": "Alert rules",
     "moves.enabled": "Moves of levels",
+    "releases.enabled": "Releases",
     "notify.allow_private": "Notifications",
     "web.operators": "The page",
     "mcp.endpoint": "Language models",

@@ -12,6 +12,7 @@ PARTS_BEFORE_KEY: Final[Mapping[str, int]] = {
             CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
             CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE, CheckpointField.SEASON,
             CheckpointField.HISTORY_SERIES, CheckpointField.PAIR, CheckpointField.LEVEL,
+            CheckpointField.RELEASE,
         ),
         0,
     ),

@@ -18,6 +18,7 @@ LISTED: Final = frozenset(
     (
         CheckpointField.ESTIMATE, CheckpointField.CLUSTERS, CheckpointField.PAIR, CheckpointField.CLUSTER_SCOPE,
         CheckpointField.DECLARED, CheckpointField.RULE_STATE, CheckpointField.LEVEL, CheckpointField.HISTORY_SERIES,
+        CheckpointField.RELEASE,
     )
 )  # fmt: skip
 """Kinds of fields whose names are in the list."""

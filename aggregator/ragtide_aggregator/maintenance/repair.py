@@ -37,6 +37,7 @@ REPAIRED: Final = (
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
     CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES, CheckpointField.LEVEL,
+    CheckpointField.RELEASE,
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; `may_be_dropped` adds three fields."""
 

@@ -378,6 +378,7 @@ class CheckpointField(StrEnum):
     OPEN_CLUSTER = "open_cluster:"
     RULE_STATE = "rule_state:"
     LEVEL = "level:"
+    RELEASE = "release:"
     DECLARED = "declared:"
     HISTORY = "history:"
     HISTORY_SERIES = "series:"

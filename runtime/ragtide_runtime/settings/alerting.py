@@ -1,4 +1,4 @@
-"""Settings of alerts: the default rules, and the tables `[budget]`, `[moves]`, `[clusters]` and `[stall]`."""
+"""Settings of alerts: default rules, and the tables `[budget]`, `[moves]`, `[releases]`, `[clusters]`, `[stall]`."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final, Self
@@ -86,6 +86,30 @@ class MovesSettings(BaseModel):
     """Whether aggregators watch the level of each metric of a whole pipeline, by each of its labelers."""
     false_per_month: Annotated[float, Field(gt=0)] = 1.0
     """Maximum number of false marks of moved levels in 30 days, on average, over all metrics and pipelines."""
+
+
+class ReleaseSettings(BaseModel):
+    """The comparison of two versions of a pipeline that serve at the same time: values of the segment `version`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    """Whether aggregators watch releases: one opens by itself when a second version answers."""
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Largest loss of a score that counts as not worse, as a share of the metric's range."""
+    margin_relative: Annotated[float, Field(gt=0, le=10)] = 0.2
+    """Largest rise of latency or cost that counts as not worse, as a share of the old version's mean."""
+    alpha: Annotated[float, Field(gt=0, le=0.5)] = 0.05
+    """Probability that an equally good version is ever called worse, over all metrics and looks of a release."""
+    until_s: Annotated[float, Field(ge=60, le=31_536_000)] = 86_400.0
+    """Seconds of event time after which a release ends while both versions still serve."""
+    severity: Severity = "page"
+    """Severity of the alert that the new version is worse; that of a release that opens is info."""
+
+    @property
+    def until_ms(self) -> int:
+        """Milliseconds of event time after which a release ends."""
+        return int(self.until_s * 1000)
 
 
 BLOCKS: Final = "blocks"

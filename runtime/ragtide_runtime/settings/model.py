@@ -13,7 +13,15 @@ from ragtide_schemas.limits import EVALUATORS_MAX
 
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
-from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSettings, StallSettings, rules_in_force
+from .alerting import (
+    DEFAULT_RULES,
+    BudgetSettings,
+    ClusterSettings,
+    MovesSettings,
+    ReleaseSettings,
+    StallSettings,
+    rules_in_force,
+)
 from .application import ApplicationSettings
 from .bridge import BridgeSettings
 from .evaluators import SHARED_LIMITS, EvaluatorSettings, replaced
@@ -151,6 +159,8 @@ class Settings(ApplicationSettings):
     """Seconds between two checks whether the TOML file or a file of secrets has changed; 0 never checks."""
     moves: MovesSettings = MovesSettings()
     """The quiet watch of each metric's level: the table `[moves]`."""
+    releases: ReleaseSettings = ReleaseSettings()
+    """The comparison of two versions that serve at the same time: the table `[releases]`."""
     notify: NotifySettings = NotifySettings()
     """Notifications of alerts: the table `[notify]`."""
     web: WebSettings = WebSettings()

@@ -35,7 +35,8 @@ clusters.size clusters.block clusters.quiet_s clusters.open_cap stall stall.labe
 stall.absent_share stall.low_traffic segments keys_cap partition_keys_cap windows lateness_s quantiles history
 history.enabled history.fine history.fine_for history.coarse history.coarse_for history.segments history.series_max
 budget budget.false_alarms budget.false_discovery_rate budget.period alert_defaults alerts rules_poll_s moves
-moves.enabled moves.false_per_month notify notify.allow_private notify.group_wait_s notify.repeat_s notify.give_up_s
+moves.enabled moves.false_per_month releases releases.enabled releases.margin releases.margin_relative releases.alpha
+releases.until_s releases.severity notify notify.allow_private notify.group_wait_s notify.repeat_s notify.give_up_s
 notify.storm_messages notify.timeout_s notify.public_url notify.destinations web web.operators web.texts web.session_s
 web.trace_url mcp mcp.endpoint mcp.token prometheus prometheus.segments prometheus.windows prometheus.cap
 prometheus.interval_s log_level http_port http_host

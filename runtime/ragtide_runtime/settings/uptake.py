@@ -87,7 +87,7 @@ UPTAKE: Final[Mapping[str, Uptake]] = {
     "bridge": _restart("bridge"),
     "otel": _restart("worker", note=_APPLICATIONS),
     **dict.fromkeys(("clusters", "segments", "keys_cap", "partition_keys_cap", "windows", "lateness_s"), _COUNTING),
-    **dict.fromkeys(("quantiles", "history", "moves"), _COUNTING),
+    **dict.fromkeys(("quantiles", "history", "moves", "releases"), _COUNTING),
     "stall": _live("aggregator"),
     **dict.fromkeys(("budget", "alert_defaults", "alerts"), _RULES),
     "rules_poll_s": _live(*RUNNING),
