@@ -468,6 +468,47 @@ assert producer.flush(60)
     assert sorted(ids(redis)) == ["i-1", "i-2"]
 
 
+IMPORTS = """
+import logging, sys, threading
+from ragtide import InteractionProducer
+from ragtide_runtime.processes.forks import NOT_FORKING
+unsafe, tried = set(), threading.Event()
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is not threading.main_thread() and not NOT_FORKING._lock._is_owned():
+            unsafe.add(name)
+class Warned(logging.Handler):
+    def emit(self, record): tried.set()
+sys.meta_path.insert(0, Watch())
+logging.getLogger("ragtide.producer").addHandler(Warned())
+producer = InteractionProducer()
+producer.submit(interaction_id="i-1", pipeline="shop", question="q", documents=["d"], response="r")
+producer.submit_feedback(pipeline="shop", interaction_id="i-1", gold_scores={"trace.adherence": 1.0})
+while not producer.flush(0.1) and not tried.wait(0.1): pass
+print(producer.counts.published + producer.feedback_counts.published, *sorted(unsafe & sys.modules.keys()))
+"""
+"""Prints which modules the threads of a producer import while a fork would not wait for them."""
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "the server",
+        "embedded",
+        "redis://localhost:1",
+        "rediss://localhost:1",
+        "unix:///nowhere.sock",
+        "redis+cluster://localhost:1",
+        "redis+sentinel://localhost:1/master",
+    ],
+)
+def test_a_fork_waits_for_every_import_of_the_threads(redis_url: str, address: str) -> None:
+    """A child would wait for ever for a module that its parent's thread was importing."""
+    urls = {"the server": redis_url, "embedded": None}
+    done = run_script(IMPORTS, urls.get(address, address), RAGTIDE_PRODUCER_FLUSH_S="0.1")
+    assert done.stdout.split() == ["2" if address in urls else "0"], done.stdout + done.stderr
+
+
 MULTIPROCESSING = """
 import multiprocessing, sys, warnings
 warnings.simplefilter("ignore", DeprecationWarning)

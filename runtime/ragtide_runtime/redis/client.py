@@ -69,6 +69,15 @@ CLUSTER_TIMEOUTS: Final[dict[str, Any]] = {"socket_connect_timeout": 2.0, "socke
 PATIENCE: Final = 6
 """Tries while a cluster is choosing another master, with pauses of up to a second between them."""
 
+try:
+    from redis.driver_info import DriverInfo
+except ImportError:  # of redis-py before 7.2, which reads its version once
+    DRIVER: dict[str, Any] = {}
+else:
+    DRIVER = {"driver_info": DriverInfo(lib_version=__version__)}
+"""What a connection says of the library. redis-py would read its own version from its files for each connection,
+and import modules for that, whose locks a forked child would inherit as held."""
+
 
 def connect(url: str) -> Redis:
     """Return a blocking client for a URL. Replies are bytes. Only a client of a cluster connects at once.
@@ -84,12 +93,13 @@ def connect(url: str) -> Redis:
         return Redis.from_pool(ConnectionPool(**options))
     if address.kind == "cluster":
         nodes = [ClusterNode(*node) for node in address.nodes]  # type: ignore[no-untyped-call]  # untyped in redis-py
-        options = {"retry": Retry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
+        options = {"retry": Retry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options(), **DRIVER}
         with _failures_of_clusters():
             cluster = _BlockingCluster(startup_nodes=nodes, **options)
         return cast("Redis", cluster)  # it has the same commands
     sentinel: Any = Sentinel
-    manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
+    of_sentinels = {**address.sentinel_options(), **DRIVER}
+    manager = sentinel(address.nodes, sentinel_kwargs=of_sentinels, **TIMEOUTS, **address.options())
     kind = SentinelManagedSSLConnection if address.uses_tls else SentinelManagedConnection
     options = {"connection_class": _leaving(kind), "retry": _once_more(Retry)}
     return cast("Redis", manager.master_for(address.master, **options))
@@ -106,6 +116,7 @@ def connect_once(url: str, timeout_s: float) -> Redis:
         socket_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),
         **address.tls_options(),
+        **DRIVER,
     )
 
 
@@ -138,15 +149,6 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     kind = AsyncSentinelSSLConnection if address.uses_tls else AsyncSentinelConnection
     options = {"connection_class": _leaving(kind), "retry": _once_more(AsyncRetry), "redis_class": _Single}
     return cast("AsyncRedis", manager.master_for(address.master, **options))
-
-
-try:
-    from redis.driver_info import DriverInfo
-except ImportError:  # of redis-py before 7.2, which reads its version once
-    DRIVER: dict[str, Any] = {}
-else:
-    DRIVER = {"driver_info": DriverInfo(lib_version=__version__)}
-"""What a connection says of the library. redis-py would read its own version from its files for each connection."""
 
 
 class ServerLeftError(ConnectionError):

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from redis.exceptions import RedisError
 
 from ..errors import RedisUnavailable
+from ..processes.forks import NOT_FORKING
 from .addresses import ENCODED, AddressError, address_of
 from .client import connect_once
 from .failures import code_of, explained, is_misconfigured
@@ -92,7 +93,8 @@ def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = F
         if ask:
             check_answers(settings_url)
         return RedisHandle(url=settings_url, description=f"{redact(settings_url)} (RAGTIDE_REDIS_URL)")
-    from .server.embedded import EmbeddedRedis  # noqa: PLC0415 - with a URL no process starts a server
+    with NOT_FORKING:
+        from .server.embedded import EmbeddedRedis  # noqa: PLC0415 - with a URL no process starts a server
 
     embedded = EmbeddedRedis.open(data_dir, convert=convert)
     description = f"embedded {embedded.binary} in {embedded.data_dir}: redis-cli -s {embedded.socket}"
