@@ -6,11 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice, takewhile
+from operator import attrgetter
 from typing import Any, Final
 
 from ragtide_schemas.retrieval_steps import step_name
 
 from ..shapes.literals import UnreadableError
+from .asked_calls import AskedCalls, in_asked_order
 from .attributes import first
 from .calls_and_retrievals import HIDING, calls_of, retrievals_of, tools_of
 from .conventions import AGENT_NAMES
@@ -42,7 +44,7 @@ class SpanGroup:
     anchor: Node
     """The span of the request; without one, the lowest above the retrievals and a model call that came after them."""
     retrievals: tuple[Node, ...]
-    """Retrievals and rerankings by time."""
+    """Retrievals and rerankings by time; those in tools that one reply of a model asked for in the order of these."""
     calls: tuple[Node, ...]
     """Model calls that succeeded, by time; the last of them that has a text is the answer. Empty if no document was
     left to ask a model about."""
@@ -55,7 +57,8 @@ class SpanGroup:
     asked_by: Node | None = None
     """The model call that asked for the tool at the anchor, whose result was the answer: it has the user's question."""
     tools: tuple[Node, ...] = ()
-    """Calls of tools that agents of the run made, by time, also those that failed."""
+    """Calls of tools that agents of the run made, also those that failed: by time, but those that one reply of a model
+    asked for in its order, because they may have run at once."""
 
     @property
     def is_run(self) -> bool:
@@ -133,7 +136,9 @@ def _add_tools(
         for tool in _sort_by_time(own.get(anchor, ())):
             # A retrieval with which a turn starts may be inside the tool.
             by_turn[max(0, bisect_right(starts, tool.span.end_ns) - 1)].append(tool)
-        complete += [_with_evidence(*pair, failed_searches) for pair in zip(turns, by_turn, strict=True)]
+        complete += [
+            _in_asked_order(_with_evidence(*pair, failed_searches)) for pair in zip(turns, by_turn, strict=True)
+        ]
     return complete
 
 
@@ -146,6 +151,17 @@ def _with_evidence(group: SpanGroup, tools: Sequence[Node], failed_searches: Col
             tool.documents, tool.is_beside = tool.evidence, True
             retrievals.append(tool)
     return replace(group, retrievals=_sort_by_time(retrievals), tools=tuple(tools))
+
+
+def _in_asked_order(group: SpanGroup) -> SpanGroup:
+    places = AskedCalls(group.calls).places_of(group.tools) if len(group.tools) > 1 else {}
+    by_place = sorted(group.retrievals, key=attrgetter("first")) if places else []
+    of_retrievals = {node: place for tool, place in places.items() for node in inside(tool, by_place)}
+    return replace(
+        group,
+        retrievals=in_asked_order(group.retrievals, of_retrievals),
+        tools=in_asked_order(group.tools, places),
+    )
 
 
 def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:

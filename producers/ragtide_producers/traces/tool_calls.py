@@ -1,17 +1,17 @@
 """The calls of the tools of a run: their rounds by time, what they were asked, what they returned, how they failed."""
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from ragtide_schemas.limits import LATENCY_MAX_S
 from ragtide_schemas.retrieval_steps import step_name
 
 from ..shapes.calls import ToolCall, error_kind
 from ..shapes.documents import Found
+from .asked_calls import AskedCalls, own_arguments
 from .content import join_retrievals, may_hide_documents
 from .conventions import HAYSTACK_NAME
 from .grouping import SpanGroup
@@ -36,7 +36,7 @@ def name_of(node: Node, otherwise: str) -> str:
 
 
 def tool_calls_of(group: SpanGroup, question: str | None) -> list[ToolCall]:
-    """Return the calls of the tools of a group of spans by time, with their rounds.
+    """Return the calls of the tools of a group of spans in its order, with their rounds.
 
     Args:
         group: the spans of an interaction.
@@ -45,15 +45,14 @@ def tool_calls_of(group: SpanGroup, question: str | None) -> list[ToolCall]:
     if not group.tools:
         shown = next((call for call in reversed(group.calls) if call.is_run), None)
         return [] if shown is None else shown.given_calls
-    asked = _Asked(group.calls)
+    asked = AskedCalls(group.calls)
     rounds = _rounds(group.tools, asked)
     retrievals = sorted(group.retrievals, key=attrgetter("first"))
     may_hide = cache(partial(may_hide_documents, group, question))
     calls: list[ToolCall] = []
     for tool in group.tools:
         error = error_kind(tool.call_errors) if tool.call_errors else None
-        given = (if_readable(partial(getattr, part, "arguments"), None) for part in tool.tool_parts)
-        arguments = next((value for value in given if value is not None), None)
+        arguments = own_arguments(tool)
         call_id = tool.text("call_id")
         found = inside(tool, retrievals)
         calls.append(
@@ -80,7 +79,7 @@ def _documents_of(tool: Node, retrievals: Sequence[Node], may_hide: Callable[[],
     return None if is_unknown and not joined else joined
 
 
-def _rounds(tools: Sequence[Node], asked: "_Asked") -> dict[Node, int]:
+def _rounds(tools: Sequence[Node], asked: AskedCalls) -> dict[Node, int]:
     """Return the rounds of calls: a call is of the round after the last one that had ended when it was asked for."""
     asked_ns = {tool: asked.time_of(tool) for tool in tools}
     by_end = sorted(tools, key=lambda tool: tool.span.end_ns)
@@ -92,47 +91,3 @@ def _rounds(tools: Sequence[Node], asked: "_Asked") -> dict[Node, int]:
             ended += 1
         rounds[tool] = last + 1
     return rounds
-
-
-class _Asked:
-    """Which model call asked for which call of a tool, and with what."""
-
-    def __init__(self, calls: Sequence[Node]) -> None:
-        asking = [call for call in calls if if_readable(partial(getattr, call, "calls_tools"), True)]
-        self._asking = asking or list(calls)
-        self._by_id: dict[str | None, list[tuple[Node, ToolCall]]] = {}
-        self._by_name: dict[str | None, list[Node]] = {}
-        for call in self._asking:
-            for wanted in call.asked_calls:
-                self._by_name.setdefault(step_name(wanted.name), []).append(call)
-                self._by_id.setdefault(wanted.call_id, []).append((call, wanted))
-
-    def time_of(self, tool: Node) -> int:
-        """Return the start of the model call that asked for a call; of the call itself if none is known."""
-        call = self._call_of(tool)
-        return tool.span.start_ns if call is None else call.span.start_ns
-
-    def arguments_of(self, tool: Node) -> Any:
-        """Return the arguments of a call in the reply that asked for it; None if they are not known."""
-        call, wanted = self._asked_by_id(tool)
-        if wanted is None and (call := self._call_of(tool)) is not None:
-            named = [asked for asked in call.asked_calls if step_name(asked.name) == step_name(tool.called_name)]
-            wanted = named[0] if len(named) == 1 else None
-        return None if wanted is None else wanted.arguments
-
-    def _asked_by_id(self, tool: Node) -> tuple[Node, ToolCall] | tuple[None, None]:
-        asked = self._by_id.get(tool.text("call_id") or "", [])  # one id may be that of several calls
-        place = bisect_right(asked, tool.span.start_ns, key=lambda pair: pair[0].span.start_ns)
-        return asked[place - 1] if place else (None, None)
-
-    def _call_of(self, tool: Node) -> Node | None:
-        start_ns = tool.span.start_ns
-        call, _ = self._asked_by_id(tool)
-        if call is not None:
-            return call
-        named: Sequence[Node] = self._by_name.get(step_name(tool.called_name), ())
-        for calls in (named, self._asking):
-            place = bisect_left(calls, start_ns, key=lambda call: call.span.start_ns)
-            if place:
-                return calls[place - 1]
-        return None

@@ -1,7 +1,9 @@
 """The calls of an agent's run in a trace: which spans are calls, their rounds, documents and errors."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -25,15 +27,27 @@ LAMP, TERMS = "Lamps can be returned for 14 days.", "Refunds take five days."
 ORDER = "Order 7: lamp, delivered 28 April."
 
 
-def model(reply: str = "", *asked: tuple[str, str], **more: Any) -> Branch:
-    """Return a model call that replies with a text, or asks for tools: pairs of a name and an id."""
-    message: dict[str, Any] = {"role": "assistant", "content": reply}
+ASKED = {"role": "user", "content": "Can I return the lamp?"}
+
+
+def reply_of(text: str = "", *asked: tuple[str, ...]) -> dict[str, Any]:
+    """Return the message of a model: a text, or names and ids of tools that it asks for, perhaps with queries."""
+    message: dict[str, Any] = {"role": "assistant", "content": text}
     if asked:
         message["tool_calls"] = [
-            {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
-            for name, call_id in asked
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(dict(zip(["query"], query, strict=False)))},
+            }
+            for name, call_id, *query in asked
         ]
-    given = {"gen_ai.input.messages": [{"role": "user", "content": "Can I return the lamp?"}]}
+    return message
+
+
+def model(reply: str = "", *asked: tuple[str, ...], **more: Any) -> Branch:
+    """Return a model call that replies with a text, or asks for tools."""
+    message, given = reply_of(reply, *asked), {"gen_ai.input.messages": [ASKED]}
     return branch("chat", {"gen_ai.operation.name": "chat", **given, "gen_ai.output.messages": [message]}, **more)
 
 
@@ -126,6 +140,56 @@ def test_calls_of_one_reply_are_of_one_round_also_if_they_run_after_each_other(i
         model("", ("search_terms", ids[2] or "z")),
         tool("search_terms", found(TERMS), call_id=ids[2]),
     )] == [(1, "search_terms"), (1, "search_orders"), (2, "search_terms")]  # fmt: skip
+
+
+@pytest.mark.parametrize("ids", [("1", "2"), ("", "")], ids=["by ids", "by names"])
+@pytest.mark.parametrize("inside", [False, True], ids=["as results", "inside"])
+def test_calls_of_one_reply_have_its_order_with_their_documents_whichever_began_first(
+    ids: Sequence[str], inside: bool
+) -> None:
+    def search(name: str, text: str, call_id: str) -> Branch:
+        retriever = branch("index", {"openinference.span.kind": "RETRIEVER", **flat(text)})
+        return tool(name, "text", retriever, call_id=call_id) if inside else tool(name, found(text), call_id=call_id)
+
+    asks = model("", ("search_terms", "1"), ("search_orders", "2"))
+    searches = [search("search_terms", TERMS, ids[0]), search("search_orders", ORDER, ids[1])]
+    for below in (searches, searches[::-1]):
+        run = recorded(asks, *below)
+        assert [(call.round, call.name, call.documents) for call in run.calls] == [
+            (1, "search_terms", (0,)),
+            (1, "search_orders", (1,)),
+        ]
+        assert [document.text for document in run.documents] == [TERMS, ORDER]
+
+
+def test_calls_of_one_tool_are_ordered_by_their_arguments_and_by_time_where_nothing_tells() -> None:
+    asks = model("", ("search_terms", "1", "lamp"), ("search_terms", "2", "refund"), ("search_terms", "3", "lamp"))
+    lamp, refund = ({"query": query} for query in ("lamp", "refund"))
+    orders = {
+        tuple(call.query for call in recorded(asks, *below).calls)
+        for below in permutations([*(tool("search_terms", found(LAMP), given=lamp) for _ in range(2)),
+                                   tool("search_terms", found(TERMS), given=refund)])
+    }  # fmt: skip
+    assert orders == {("lamp", "refund", "lamp")}
+    unknown = [tool("search_terms", found(text), given={"place": place}) for place, text in enumerate((TERMS, LAMP))]
+    assert [call.arguments for call in recorded(asks, *unknown).calls] == [{"place": 0}, {"place": 1}]
+
+
+@pytest.mark.parametrize("ids", [("1", "2"), ("", "")], ids=["by ids", "by names"])
+def test_calls_of_a_reply_without_its_calls_have_the_order_of_the_next_messages(ids: Sequence[str]) -> None:
+    silent = branch("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": [ASKED]})
+    asks = reply_of("", ("search_terms", "1"), ("search_orders", "2"))
+    results = [
+        {"role": "tool", "tool_call_id": call_id, "content": text} for call_id, text in (("1", TERMS), ("2", ORDER))
+    ]
+    given = {"gen_ai.input.messages": [ASKED, asks, *results], "gen_ai.output.messages": [reply_of("So.")]}
+    answers = branch("chat", {"gen_ai.operation.name": "chat", **given})
+    searches = [tool("search_terms", TERMS, call_id=ids[0]), tool("search_orders", ORDER, call_id=ids[1])]
+    for below in (searches, searches[::-1]):
+        assert [call[:3] for call in calls(silent, *below, answers)] == [
+            (1, "search_terms", (0,)),
+            (1, "search_orders", (1,)),
+        ]
 
 
 def test_parallel_agents_do_not_push_each_other_into_later_rounds() -> None:
