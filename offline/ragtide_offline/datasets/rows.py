@@ -1,16 +1,17 @@
 """The rows of a data set as they stand in its file."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
 from ragtide_producers.files.chunk_rows import whole_rows
 from ragtide_producers.files.formats import Record
 from ragtide_producers.files.interactions import FileOptions, read_records, row_of
-from ragtide_producers.files.items import Item, read_items
+from ragtide_producers.files.items import Item, items_of, read_items, record_of
 from ragtide_roles.kept.rows import PROVENANCE
 from ragtide_schemas import RagInteraction
 
@@ -76,6 +77,16 @@ def read_set(path: str | Path) -> list[SetRow]:
     """
     records = whole_rows(read_records(path, FileOptions()), {})
     return [SetRow(item, record) for item, record in zip(read_items(path), records, strict=True)]
+
+
+def rows_to_set(rows: Sequence[Mapping[str, Any]]) -> list[SetRow]:
+    """Return the rows that `read_set` reads once these rows are written.
+
+    Raises:
+        ValueError: a row has no question, or two rows have one id.
+    """
+    records = whole_rows(starmap(record_of, enumerate(rows, start=1)), {})
+    return [SetRow(item, record) for item, record in zip(items_of(rows), records, strict=True)]
 
 
 def _list(value: object) -> list[Any]:

@@ -1,5 +1,6 @@
 """`ragtide dataset`: kept items written as a data set, and sets that are drawn from answers."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -29,6 +30,9 @@ dataset = command_group(
     "dataset",
     "Write kept items, or answers that chance draws, as a data set for experiments and tests.",
 )
+
+
+DataSetArgument = Annotated[Path, typer.Argument(metavar="FILE", help="File of the data set.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,3 +292,59 @@ def draw(
     drawn = draw_from(settings, source, options)
     written = write_drawn(context, drawn, path, add_to)
     show_draw(drawn, path, len(written), as_json=as_json, rows_are_shown=path is None)
+
+
+@command(
+    "ragtide dataset status golden.jsonl",
+    "ragtide dataset status golden.jsonl --against recording/ --last 7d --expires-after 30d",
+    "ragtide dataset status golden.jsonl --against answers.jsonl --json",
+    exits="1 if there is no traffic to compare with",
+    of=dataset,
+)
+def status(
+    context: typer.Context,
+    file: DataSetArgument,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Recording or file of interactions; default: the kept sample."),
+    ] = None,
+    last: Annotated[str, typer.Option(help="Length of the traffic that is compared, up to its last answer.")] = "7d",
+    expires_after: Annotated[
+        str, typer.Option(help="Time after which a row expires whose documents do not appear in the traffic.")
+    ] = "30d",
+    pipeline: PipelineOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show versions, age and labels of a data set, and how it differs from the traffic.
+
+    Segments, lengths and words of questions, and scores are compared, weighted by the probabilities of the rows. It
+    names expired rows, and the commands that add and remove rows.
+    """
+    settings = given(context).settings()
+    from ..running.data_set_status import length_of, show_status
+
+    show_status(
+        settings,
+        file,
+        against,
+        last=length_of(last, "--last"),
+        expires_after=length_of(expires_after, "--expires-after"),
+        pipeline=pipeline,
+        as_json=as_json,
+    )
+
+
+@command(
+    "ragtide dataset remove golden.jsonl i-17 i-21",
+    exits="1 if a row is not in the set",
+    of=dataset,
+)
+def remove(
+    context: typer.Context,
+    file: DataSetArgument,
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, or - to read them from standard input.")],
+) -> None:
+    """Remove rows from a data set, as its next version."""
+    from ..running.data_set_status import remove_rows
+
+    remove_rows(context, file, sys.stdin.read().splitlines() if ids == ["-"] else ids)

@@ -10,7 +10,7 @@ import typer
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.datasets.rows import SetRow, read_set
+from ragtide_offline.datasets.rows import SetRow, read_set, rows_to_set
 from ragtide_offline.datasets.versions import DataSetVersions
 from ragtide_producers import UnreadableFileError
 from ragtide_roles.kept.choosing import ChosenSpecimens
@@ -93,8 +93,8 @@ def write_set(context: typer.Context, path: Path, rows: Sequence[Mapping[str, An
     before, found = read_versions(path), _present_rows(path)
     if found:
         before = before.followed_by(found, made_at=utc_now(), command=None)
+    versions = before.followed_by(rows_to_set(rows), made_at=utc_now(), command=command_words(context))
     write_output(path, json_lines(rows), force=force)
-    versions = before.followed_by(read_set(path), made_at=utc_now(), command=command_words(context))
     write_output(versions_path(path), versions.encode().decode() + "\n", force=True)
     return versions
 

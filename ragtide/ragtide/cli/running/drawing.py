@@ -55,13 +55,17 @@ def source_to_draw(
     """
     if not sources:
         return with_redis(settings, lambda redis, _: _kept(redis, settings, selection))
-    is_recording = [Path(place).is_dir() or ("://" in place and not place.startswith("hf:")) for place in sources]
-    if not any(is_recording):
+    if not any(map(is_recording, sources)):
         return source_of_files(sources, files, selection)
     if len(sources) > 1:
         raise typer.BadParameter("a recording has its scores: give it alone", param_hint="SOURCE")
     with interruptible(lambda: "Nothing was written: give the same command again."):
         return source_of_recording(open_recording(sources[0], settings), selection)
+
+
+def is_recording(place: str) -> bool:
+    """Return whether a source is a folder or a URL, and no file."""
+    return Path(place).is_dir() or ("://" in place and not place.startswith("hf:"))
 
 
 async def _kept(redis: Redis, settings: Settings, selection: Selection) -> AnswerSource:
