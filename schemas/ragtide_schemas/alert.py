@@ -11,7 +11,7 @@ from .base import Count, Name, PartOfOne, SegmentValue, Size, UtcTime, Versioned
 from .html_tables import html_table
 from .metric_names import MetricName
 from .printable import short_repr
-from .release import WORSE_RULE, Release, ReleaseEvent
+from .release import RELEASE_RULE, WORSE_RULE, Release, ReleaseEvent
 from .step_metrics import ComponentKind
 
 
@@ -275,6 +275,11 @@ class Alert(VersionedModel):
         names = ("status", "rule", "pipeline", "segment", "metric", "fired_at", "message")
         fields = [(name, getattr(self, name)) for name in names]
         return short_repr("Alert", [(name, value) for name, value in fields if value is not None])
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it reports how a release goes on, which is no problem."""
+        return self.release is not None and self.rule == RELEASE_RULE
 
     @property
     def event(self) -> ReleaseEvent | None:

@@ -28,6 +28,7 @@ from .alert_words import (
 from .diagnosis import DIAGNOSED_N, enough_for_advice
 from .metric_definitions import METRICS
 from .printable import printable
+from .release_text import budget_sentence, release_facts, release_rows, release_title
 from .specimen import Specimen
 from .step_metrics import StepMetric, ToolMetric
 
@@ -144,8 +145,8 @@ class AlertText:
     step: tuple[str, ...]
     """Steps that moved, with their numbers; that it is not resolved, or searched for; empty without steps."""
     sure: str | None
-    """How sure the alert is: the one sentence about false alarms, with its caution about dependence. None for an alert
-    without statistics."""
+    """How sure the alert is: the one sentence about false alarms, with its caution about dependence, or about false
+    verdicts on a release. None for an alert without statistics."""
     diagnosis: tuple[str, ...]
     """Diagnoses with evidence and advice; empty if there are none, and while there is too little data for advice."""
     worst: tuple[WorstAnswer, ...]
@@ -162,11 +163,19 @@ class AlertText:
     """Address of the page of the alert."""
 
     @property
+    def state_words(self) -> str:
+        """The state in words; a release is open or ended, and does not fire."""
+        if self.alert.is_news:
+            return "open" if self.state == "firing" else "ended"
+        return self.state
+
+    @property
     def rows(self) -> tuple[tuple[str, str], ...]:
         """All facts below the title, in the order of reading: the name of each, and a sentence in one line."""
-        whole = line(self.alert.message)
+        whole, release = line(self.alert.message), self.alert.release
         rows = [
-            ("What", None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)),
+            ("What", None if self.change or release or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)),
+            *(release_rows(release) if release else ()),
             ("Seen", self.change),
             ("Target" if self.alert.baseline_source == "target" else "Normal", self.normal),
             ("Values", self.values),
@@ -239,7 +248,11 @@ class AlertText:
         facts = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
         if alert.segment:
             facts.append(("Segment", short_name(alert.segment)))
-        facts += [kind_of(alert).about(alert), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
+        if alert.release is not None and alert.event is not None:
+            facts += release_facts(alert.release, alert.event)
+        else:
+            facts.append(kind_of(alert).about(alert))
+        facts.append(("Rule", f"{short_name(alert.rule)} ({alert.severity})"))
         if self.change is not None:
             facts.append(("Since it came back" if self.state == "resolved" else "Since the change", _level(alert)))
             name = "Target" if alert.baseline_source == "target" else "Normal"
@@ -315,7 +328,7 @@ def alert_text(
         where=_where(alert.cause) if fires and alert.cause is not None else None,
         cause=_cause(alert) if fires else (),
         step=_step(alert) if fires else (),
-        sure=how_sure(alert) if fires else None,
+        sure=how_sure(alert) if fires or alert.release is not None else None,
         diagnosis=diagnosis if fires and _advises(alert) else (),
         worst=answers[:MOST_WORST] if fires else (),
         first=_first(alert, answers) if fires else None,
@@ -380,6 +393,8 @@ def _resolved(at: datetime, alert: Alert) -> datetime:
 
 
 def _title(alert: Alert) -> str:
+    if alert.release is not None and alert.event is not None:
+        return cut(release_title(alert.release, alert.event), LONGEST_TITLE)
     if not has_statistics(alert) or (alert.status == "resolved" and alert.fired_observed is None):
         return cut(f"{scope_of(alert)}: {line(alert.message)}", LONGEST_TITLE)
     kind = kind_of(alert)
@@ -620,6 +635,8 @@ def how_sure(alert: Alert, *, paced: bool = True) -> str | None:
         alert: that fires.
         paced: whether the run length is told in time, too.
     """
+    if alert.release is not None:
+        return budget_sentence(alert.release)
     if alert.false_discovery_rate is not None:
         promise = f"At most {100 * alert.false_discovery_rate:.3g}% of alarms are false, on average"
     elif alert.run_length is not None:

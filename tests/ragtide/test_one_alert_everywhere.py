@@ -146,7 +146,7 @@ async def channels(alert: Alert, notification: Notification, text: AlertText) ->
         "mail": f"{sent['Subject']} {body(sent, 'plain')}",
         "mail in html": html.unescape(re.sub(r"<[^>]*>", " ", body(sent, "html"))),
         "slack": html.unescape(" ".join(texts_in(slack))),
-        "teams": " ".join(texts_in(card_of(message_text(notification), resolved=False))),
+        "teams": " ".join(texts_in(card_of(message_text(notification)))),
         "alertmanager": " ".join(texts_in(posted_alert(alert, notification, now)["annotations"])),
         "webhook": " ".join(texts_in(cloud_event(alert, notification, "/ragtide"))),
     }

@@ -1,7 +1,8 @@
 """An alert group: the alerts that one destination gets together, and what was sent to it about them.
 
 A machine gets each alert alone, so its groups have one alert each. A channel of people gets the alerts of a pipeline
-together: the first one waits `group_wait_s` for others, and the group lasts while any of them fires.
+together: the first one waits `group_wait_s` for others, and the group lasts while any of them fires. An alert about a
+release is alone in its group, and does not wait.
 
 All functions of a group are pure: they return a changed group, given the time.
 """
@@ -17,9 +18,18 @@ from pydantic import BaseModel, ConfigDict
 from ragtide_runtime.settings.notify import DestinationSettings
 from ragtide_schemas import Alert
 from ragtide_schemas.alert_rule import AlertStatus
+from ragtide_schemas.release import ReleaseEvent
+
+from .routing import sends
 
 MEMBERS_MAX: Final = 50
 """Most alerts of a group; further alerts of the pipeline begin another one."""
+
+OnChange = AlertStatus | ReleaseEvent
+"""A change of an alert that is sent to a destination."""
+
+GROUPED: Final = "group-"
+"""Beginning of the key of a group that other alerts may join."""
 
 _ORDER: Final[tuple[AlertStatus, ...]] = ("firing", "explained", "resolved")
 
@@ -118,7 +128,7 @@ class DueMessage:
 
 
 def with_change(
-    group: NotificationGroup, change: PendingChange, on: Sequence[AlertStatus], now_ms: int, wait_ms: int
+    group: NotificationGroup, change: PendingChange, on: Sequence[OnChange], now_ms: int, wait_ms: int
 ) -> NotificationGroup:
     """Return a group after a change of one of its alerts, or with a new alert.
 
@@ -136,7 +146,7 @@ def with_change(
     if change.status == "firing":
         if member is not None:
             return group
-        sent = "firing" not in on
+        sent = not sends(on, change.alert)
         member = GroupMember(alert=change.alert, raised_ms=int(change.entry_id.partition("-")[0]), sent=sent)
         return _with(group, alert_id, _pending(member, change, on), now_ms, wait_ms)
     if member is None or member.resolved:
@@ -150,13 +160,13 @@ def with_change(
     return _with(group, alert_id, _pending(member, change, on), now_ms, wait_ms)
 
 
-def _pending(member: GroupMember, change: PendingChange, on: Sequence[AlertStatus]) -> GroupMember:
-    if change.status not in on:
+def _pending(member: GroupMember, change: PendingChange, on: Sequence[OnChange]) -> GroupMember:
+    if not sends(on, change.alert):
         return member
     return member.model_copy(update={"pending": (*member.pending, change)})
 
 
-def _explained(member: GroupMember, change: PendingChange, on: Sequence[AlertStatus]) -> GroupMember:
+def _explained(member: GroupMember, change: PendingChange, on: Sequence[OnChange]) -> GroupMember:
     if member.pending and member.pending[0].status == "firing" and member.pending[0].tried_ms is None:
         # The firing was not sent yet, so it is sent with its cause, and once.
         firing = member.pending[0].model_copy(update={"alert": change.alert})
@@ -192,7 +202,8 @@ def next_message(
 ) -> DueMessage | None:
     """Return the message of a group that is to be sent now; None if there is none.
 
-    Changes come before repetitions, and firings before resolutions. A silence withholds firings, explanations and
+    Changes come before repetitions, and firings before resolutions. An open release is repeated only where a receiver
+    would end it otherwise. A silence withholds firings, explanations and
     repetitions, but never the end of an alert that was sent. An acknowledgement withholds repetitions. Quiet hours
     withhold everything but a change that was tried before.
     """
@@ -216,7 +227,13 @@ def next_message(
     ids = tuple(
         alert_id
         for alert_id, member in _firing(group)
-        if times.resend_ms is not None or not (acknowledged(alert_id) or silenced(member.alert) or quiet(member.alert))
+        if times.resend_ms is not None
+        or not (
+            member.alert.event == "release.opened"
+            or acknowledged(alert_id)
+            or silenced(member.alert)
+            or quiet(member.alert)
+        )
     )
     return DueMessage(group.destination, group.key, "firing", ids, is_repeat=True) if ids else None
 
@@ -325,13 +342,13 @@ class NotificationGroups:
 
     def group_to_join(self, name: str, alert: Alert) -> NotificationGroup:
         """Return the group that a new alert joins, or an empty one."""
-        if not self._destinations[name].grouped:
+        if not self._destinations[name].grouped or alert.release is not None:
             return NotificationGroup(destination=name, key=alert.alert_id, pipeline=alert.pipeline, run=alert.run)
         newest = self._newest.get((name, alert.pipeline, alert.run))
         if newest is not None and len(self._groups[name][newest].members) < MEMBERS_MAX:
             return self._groups[name][newest]
         return NotificationGroup(
-            destination=name, key=f"group-{alert.alert_id}", pipeline=alert.pipeline, run=alert.run
+            destination=name, key=f"{GROUPED}{alert.alert_id}", pipeline=alert.pipeline, run=alert.run
         )
 
     def put(self, group: NotificationGroup) -> None:
@@ -347,7 +364,7 @@ class NotificationGroups:
                 del self._newest[scope]
             return
         self._groups[name][key] = group
-        if before is None:
+        if before is None and key.startswith(GROUPED):
             self._newest[scope] = key
         self._key_of |= {(name, alert_id): key for alert_id in group.members}
         at_ms = wake_ms(group, self._destinations[name].times)

@@ -96,6 +96,8 @@ def _single(notification: Notification, alert: Alert) -> NotificationText:
     known = alert.cause is not None or step is None or step.verdict != "unresolved"
     explained = "Cause known: " if known else "Step not resolved: "
     prefix = {"explained": explained, "resolved": "Resolved: "}.get(notification.status, "")
+    if alert.event is not None:
+        prefix = ""  # its title says what happened
     if notification.status == "firing" and notification.repeat:
         prefix = "Still firing: "
     text = text_of(alert, notification)

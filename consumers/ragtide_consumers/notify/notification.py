@@ -12,6 +12,10 @@ NotificationStatus = Literal["firing", "explained", "resolved", "summary", "test
 """The content of a notification: a change of alerts, a summary of withheld messages, or a test of a destination."""
 
 
+Tone = Literal["problem", "news", "end"]
+"""How people are to take a notification."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notification:
     """The change of one alert, or of a group of alerts of one pipeline."""
@@ -42,6 +46,14 @@ class Notification:
     """User who acknowledged an alert, by the alert's id."""
     silenced_until: Mapping[str, datetime] = field(default_factory=dict)
     """End of the silence that holds for an alert, by the alert's id."""
+
+    @property
+    def tone(self) -> Tone:
+        """Whether it reports a problem, news that are none, or that all is well again."""
+        events = {alert.event for alert in self.alerts}
+        if events and events <= {"release.opened", "release.ended"}:
+            return "news"
+        return "end" if self.status == "resolved" else "problem"
 
 
 def sample_alert() -> Alert:

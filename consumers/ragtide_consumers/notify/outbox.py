@@ -196,7 +196,8 @@ class NotificationOutbox:
                 self.withheld[name, "never_sent"] += change.status == "resolved"
                 return
             group = self._table.group_to_join(name, alert)
-        after = with_change(group, change, destination.settings.on, now_ms, destination.times.wait_ms)
+        wait_ms = destination.times.wait_ms if alert.release is None else 0  # no other alert joins it
+        after = with_change(group, change, destination.settings.on, now_ms, wait_ms)
         if after is group:
             return
         if change.status == "resolved" and not group.members[alert.alert_id].is_tried:

@@ -7,6 +7,8 @@ from typing import Final
 
 from ragtide_runtime.settings.notify import DestinationSettings, MatchSettings
 from ragtide_schemas import Alert
+from ragtide_schemas.alert_rule import AlertStatus
+from ragtide_schemas.release import ReleaseEvent
 
 FAILING_RULE: Final = "notify-"
 """Beginning of the rule of an alert that a destination fails; its name follows."""
@@ -42,7 +44,27 @@ def wants(destination: DestinationSettings, alert: Alert) -> bool:
     """
     if is_about_destination(alert):
         return alert.rule != f"{FAILING_RULE}{destination.name}"
-    return matches(destination.match, alert)
+    return may_send(destination.on, alert) and matches(destination.match, alert)
+
+
+def sends(on: Sequence[AlertStatus | ReleaseEvent], alert: Alert) -> bool:
+    """Return whether a change of an alert is one of those that are sent to a destination.
+
+    A release is no problem until its new version is worse, so its other events are sent only where they are named.
+
+    Args:
+        on: changes that are sent to the destination.
+        alert: after the change.
+    """
+    return alert.event in on or (alert.status in on and not alert.is_news)
+
+
+def may_send(on: Sequence[AlertStatus | ReleaseEvent], alert: Alert) -> bool:
+    """Return whether a change of an alert, in this status or a later one, may be sent to a destination."""
+    return not alert.is_news or any(change in on for change in _NEWS)
+
+
+_NEWS: Final[tuple[ReleaseEvent, ...]] = ("release.opened", "release.not_worse", "release.ended")
 
 
 def is_quiet(destination: DestinationSettings, alert: Alert, now_ms: int) -> bool:
@@ -54,10 +76,11 @@ def is_quiet(destination: DestinationSettings, alert: Alert, now_ms: int) -> boo
 
 
 def together(alerts: Sequence[Alert], *, grouped: bool) -> list[tuple[Alert, ...]]:
-    """Return alerts as they are sent: each alone, or those of a pipeline and run together."""
+    """Return alerts as they are sent: each alone, or those of a pipeline and run together but for those of releases."""
     groups: dict[object, list[Alert]] = {}
     for alert in alerts:
-        groups.setdefault((alert.pipeline, alert.run) if grouped else alert.alert_id, []).append(alert)
+        together = grouped and alert.release is None
+        groups.setdefault((alert.pipeline, alert.run) if together else alert.alert_id, []).append(alert)
     return [tuple(group) for group in groups.values()]
 
 

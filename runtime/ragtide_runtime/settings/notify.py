@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
 from ragtide_schemas.alert_rule import AlertKind, AlertStatus, Severity
+from ragtide_schemas.release import ReleaseEvent
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
@@ -143,12 +144,14 @@ class DestinationSettings(BaseModel):
     """For email: addresses of the recipients."""
     match: MatchSettings = MatchSettings()
     """The alerts that it gets: a table `[notify.destinations.match]`; by default all alerts of live traffic."""
-    on: Annotated[tuple[AlertStatus, ...], BeforeValidator(_listed), Field(min_length=1)] = (
+    on: Annotated[tuple[AlertStatus | ReleaseEvent, ...], BeforeValidator(_listed), Field(min_length=1)] = (
         "firing",
         "explained",
         "resolved",
     )
-    """Changes of an alert that are sent: `firing`, `explained` (the cause became known), `resolved`."""
+    """Changes of an alert that are sent: `firing`, `explained` (the cause became known), `resolved`. Of a release
+    that is worse, `release.worse` is a firing and `release.ended` a resolving. Further events of releases are sent only
+    if they are named here: `release.opened`, `release.not_worse`, and any `release.ended`."""
     questions: bool = False
     """Whether its messages have the questions of the worst answers and the judge's reasons, redacted as they are kept
     (`specimens.redact`)."""

@@ -148,4 +148,4 @@ def test_every_message_stays_within_the_limits(pipeline: str, segment: str, ids:
     for block in blocks[1:]:
         assert len(block.get("fields", [])) <= 10
         assert all(1 <= len(one["text"]) <= 3000 for one in texts_of(block))
-    assert len(json.dumps(card_of(text, resolved=False), ensure_ascii=False).encode()) < 28_000
+    assert len(json.dumps(card_of(text), ensure_ascii=False).encode()) < 28_000

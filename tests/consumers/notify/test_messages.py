@@ -71,7 +71,7 @@ def test_worst_answers_are_links_with_their_question_or_a_readable_label() -> No
     mail = html_of(text)
     assert f'<a href="{html.escape(links[0])}">{html.escape(labels[0])}</a>. The judge: It says nothing' in mail
     assert "<b>it</b>" not in mail
-    card = str(card_of(text, resolved=False))
+    card = str(card_of(text))
     assert all(link in card for link in links)
 
 

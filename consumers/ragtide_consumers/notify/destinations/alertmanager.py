@@ -58,6 +58,8 @@ def posted_alert(alert: Alert, notification: Notification, now: datetime) -> dic
         "run": alert.run,
         "severity": alert.severity,
     }
+    if alert.release is not None:  # a pipeline may have several releases at once
+        labels |= {"from_version": alert.release.from_version, "to_version": alert.release.to_version}
     text = text_of(alert, notification)
     annotations = {
         "summary": TEST_TITLE if notification.status == "test" else text.title,

@@ -105,8 +105,8 @@ class AppriseService:
 
     @staticmethod
     def _kind(notification: Notification) -> str:
-        if notification.status == "resolved":
-            return "success"
+        if notification.tone != "problem":
+            return "success" if notification.tone == "end" else "info"
         severities = {alert.severity for alert in notification.alerts}
         return "failure" if "page" in severities else "warning" if "ticket" in severities else "info"
 

@@ -57,7 +57,7 @@ def event_of(alert: Alert, notification: Notification, now: datetime) -> dict[st
             "timestamp": (notification.raised_at or min(alert.fired_at, now)).isoformat(),
             "component": alert.metric,
             "group": alert.pipeline,
-            "class": alert.kind,
+            "class": alert.event or alert.kind,
             "custom_details": {"Message": " ".join(text.sentences), **dict(text.facts)},
         },
     }

@@ -3,15 +3,19 @@
 All texts are in `RichTextBlock` elements, in which Teams reads no Markdown, so no name from outside becomes a link.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from ..messages import NotificationText, message_text
-from ..notification import Notification
+from ..notification import Notification, Tone
 from .http import HttpDestination, HttpRequest
 
 LARGEST_TEXT: Final = 12_000
 """Most characters of all sentences of a card; Teams takes messages up to 28 KB."""
+
+
+_COLOURS: Final[Mapping[Tone, str]] = {"problem": "attention", "news": "default", "end": "good"}
 
 
 class Teams(HttpDestination):
@@ -24,19 +28,19 @@ class Teams(HttpDestination):
         card = {
             "contentType": "application/vnd.microsoft.card.adaptive",
             "contentUrl": None,
-            "content": card_of(message_text(notification), resolved=notification.status == "resolved"),
+            "content": card_of(message_text(notification), notification.tone),
         }
         url = self._settings.url.get_secret_value() if self._settings.url else ""
         return [HttpRequest(url, {"type": "message", "attachments": [card]})]
 
 
-def card_of(text: NotificationText, *, resolved: bool) -> dict[str, Any]:
+def card_of(text: NotificationText, tone: Tone = "problem") -> dict[str, Any]:
     """Return a message as an Adaptive Card.
 
     Args:
-        resolved: whether the alert ended; its title is green then.
+        tone: of the notification; it colours the title.
     """
-    title = _run(text.title, weight="bolder", size="large", color="good" if resolved else "attention")
+    title = _run(text.title, weight="bolder", size="large", color=_COLOURS[tone])
     body = [_block(title)]
     left = LARGEST_TEXT
     for sentence in text.sentences:

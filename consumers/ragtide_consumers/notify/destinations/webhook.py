@@ -83,7 +83,7 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
     explained = alert.model_copy(update={"diagnosis": text.diagnosis})
     event: dict[str, object] = {
         "specversion": "1.0",
-        "type": f"io.ragtide.alert.{status}",
+        "type": f"io.ragtide.{alert.event or f'alert.{status}'}",
         "source": source,
         "id": event_id(f"{alert.alert_id}:{status}{repeat}"),
         "time": (notification.changed_at or happened or alert.fired_at).isoformat(),
@@ -94,6 +94,8 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
     }
     title = TEST_TITLE if notification.status == "test" else text.title
     event |= {"title": title, "text": "\n".join(text.sentences)}
+    if alert.event is not None:
+        event["event"] = alert.event
     if notification.url:
         event["link"] = notification.url
     return event

@@ -56,7 +56,7 @@ LONGEST_TITLE: Final = 60
 """Most characters of rule, pipeline and segment in the frame of a box."""
 
 
-BRIEF: Final = ("What", "Seen", "Now", "Normal", "Target", "When", "Where")
+BRIEF: Final = ("What", "Verdict", "Seen", "Now", "Normal", "Target", "When", "Where")
 """Facts that a screen with other things on it shows."""
 
 
@@ -75,14 +75,14 @@ def alert_panel(text: AlertText, *, brief: bool = False) -> Panel:
         brief: whether only the facts of `BRIEF` are shown.
     """
     alert, firing = text.alert, text.state == "firing"
-    style = "red" if firing else "green"
+    style = "cyan" if alert.is_news else "red" if firing else "green"
     rule = f"{alert.rule} ({alert.severity})" if alert.severity else alert.rule
     # Escape the texts before the layout, so that the box keeps its width.
     scope = printable(" · ".join((rule, alert.pipeline, *([alert.segment] if alert.segment else []))))
     above = [] if cell_len(scope) <= LONGEST_TITLE else [Text(scope)]  # a title that is too long would be cut
     muted = "".join([", acknowledged" if text.acknowledged else "", ", silenced" if text.silenced_until else ""])
     title = Text.assemble(
-        ("FIRING" if firing else "resolved", "bold"),
+        ("FIRING" if text.state_words == "firing" else text.state_words, "bold"),
         muted,
         "" if above else f" {'· ' if muted else ''}{scope}",
     )
