@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from ragtide_schemas import Alert, InvalidEntryError, from_milliseconds
+from ragtide_schemas.release import Release
 
 from .redis.keys import CheckpointField
 
@@ -59,12 +60,12 @@ class AlertBook:
             self._written[STORED + name] = fired.encode()
             self._changes.append(fired)
 
-    def end(self, name: str, at_ms: int, resolved: str) -> None:
-        """Resolve an alert if it fires, with a message at its end."""
+    def end(self, name: str, at_ms: int, resolved: str, release: Release | None = None) -> None:
+        """Resolve an alert if it fires, with a message at its end; of a release also with the release at its end."""
         if name in self._firing:
             self._written.pop(STORED + name, None)
             self._gone.append(STORED + name)
-            self._changes.append(self._firing.pop(name).resolve(from_milliseconds(at_ms), resolved))
+            self._changes.append(self._firing.pop(name).resolve(from_milliseconds(at_ms), resolved, release))
 
     def end_others(self, rule: str, names: Collection[str], at_ms: int, resolved: Callable[[Alert], str]) -> None:
         """Resolve the alerts of a rule that have none of these names, each with a message made from the alert."""

@@ -93,6 +93,10 @@ class MetricVerdict(WireInterval[float | None], AnswerModel):
     known."""
     points: tuple[ReleasePoint, ...] = ()
     """The metric over time, the oldest first."""
+    lower: float | None = None
+    """Lower end of the interval; None while nothing was compared."""
+    upper: float | None = None
+    """Upper end of the interval."""
 
 
 class Release(AnswerModel):

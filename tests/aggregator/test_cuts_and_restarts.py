@@ -31,6 +31,7 @@ from tests.support.state_cuts import (
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts import evaluator
+from ragtide_aggregator.alerts.watched_release import ReleaseOptions
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.options import HistoryOptions, KeyCaps, LevelOptions
@@ -147,6 +148,13 @@ BURSTS = tuple(
     for hour in (9, 21)
 )
 LONG = (Stretch(120), Stretch(120, WORSE), Stretch(80))
+RELEASES = ReleaseOptions(alpha=0.2, until_ms=3 * HOUR * 1000)
+RELEASED = Traffic(
+    (Stretch(200), Stretch(300), Stretch(200, WORSE), Stretch(300), Stretch(400), Stretch(100)),
+    versions=((0.9,), (0.5, 0.4), (0.0, 0.9), (0.3, 0.1, 0.5), (0.1, 0, 0, 0.8), (0.1,) * 8),
+    second=4, disorder_s=60, pipelines=1, absent=0.1, runs=0.05, users=1,
+)  # fmt: skip
+"""Versions that come, go, return and serve beside each other."""
 EVERYTHING = Traffic(
     absent=0.1, declared=0.3, gold=0.3, later=0.2, judged=0.2, sampled=0.3, sessions=0.8, disorder_s=60, runs=0.1,
     calls=0.2,
@@ -315,6 +323,19 @@ CASES: Mapping[str, Case] = {
         Traffic((Stretch(200), Stretch(200, WORSE), Stretch(100)), sessions=0.6),
         (CheckpointField.LEVEL, CheckpointField.LEVEL_BUDGET),
     ),
+    "releases": Case(
+        StateOptions(rules=PLAIN, releases=RELEASES), RELEASED, (CheckpointField.RELEASE,),
+        ("release", "release_worse", "floor"),
+    ),
+    "releases of sessions": Case(
+        StateOptions(releases=RELEASES, clusters=SESSIONS),
+        replace(RELEASED, sessions=0.6, judged=0.2, later=0.2, ticks=0.02), (CheckpointField.RELEASE,),
+        ("release", "release_worse"),
+    ),
+    "releases of capped versions": Case(
+        StateOptions(releases=RELEASES, caps=KeyCaps(450, 100_000)), RELEASED,
+        (CheckpointField.RELEASE, CheckpointField.CAPPED), ("release",),
+    ),
     "caps": Case(
         StateOptions(rules=PLAIN, caps=KeyCaps(40, 90)), Traffic(users=60, pipelines=4, runs=0.2, judged=0.1, gold=0.2),
         (CheckpointField.CAPPED, CheckpointField.KEYS_SUMMARY),
@@ -380,6 +401,7 @@ def drawn_cases(draw: st.DrawFn) -> Case:
         clusters=draw(st.sampled_from([None, SESSIONS, BY_CHANNEL, BLOCKS_OF_5])),
         history=draw(st.sampled_from([None, HISTORY])),
         levels=draw(st.sampled_from([None, LEVELS])),
+        releases=draw(st.sampled_from([None, RELEASES])),
         caps=draw(st.sampled_from([None, None, KeyCaps(40, 90), KeyCaps(1, 1), KeyCaps(30, 100_000)])),
     )
     level = draw(st.sampled_from(["", "budget", "false_discovery"]))
@@ -401,6 +423,7 @@ def drawn_cases(draw: st.DrawFn) -> Case:
         runs=draw(SHARES),
         wrong=draw(st.sampled_from([0.0, 0.05])),
         users=draw(st.sampled_from([2, 60])),
+        versions=draw(st.sampled_from([(), ((0.9,), (0.6, 0.3), (0.1, 0.4, 0.4)), ((0.1,) * 9,) * 3])),
         **shares,
     )
     return Case(options, traffic, seed=draw(st.integers(0, 2**32)))
@@ -499,6 +522,7 @@ KINDS = {
     CheckpointField.HISTORY_SERIES: "history",
     CheckpointField.LEVEL: "levels",
     CheckpointField.LEVEL_BUDGET: "levels",
+    CheckpointField.RELEASE: "releases",
     CheckpointField.CAPPED: "caps",
     CheckpointField.FIRING_ALERT: "caps",
 }

@@ -70,6 +70,9 @@ class Traffic:
     """Events after which the traffic pauses, with a tick at the end of the pause."""
     covariates: float = 0.0
     """Events with a covariate `length`, which is larger where answers are worse."""
+    versions: tuple[tuple[float, ...], ...] = ()
+    """For each stretch the shares of the versions of the application, `v0` first; the others say none. The answers of
+    `v1` are not supported."""
     calls: float = 0.0
     """Events of runs of agents, in which the tool `search` works worse where answers are worse."""
 
@@ -95,7 +98,7 @@ def steps_of(traffic: Traffic, seed: int) -> list[Step]:
     steps: list[Step] = []
     events: list[MetricEvent] = []
     time_s = 0.0
-    for stretch in traffic.stretches:
+    for place, stretch in enumerate(traffic.stretches):
         time_s = time_s if stretch.begins_s is None else stretch.begins_s
         shares = np.array([share for share, _ in stretch.mix.values()])
         for lang in rng.choice(list(stretch.mix), stretch.n, p=shares / shares.sum()).tolist():
@@ -103,6 +106,13 @@ def steps_of(traffic: Traffic, seed: int) -> list[Step]:
             drawn = _event(traffic, rng, len(events), time_s=time_s, lang=lang, mean=stretch.mix[lang][1])
             if stretch.version is not None:
                 drawn = drawn.model_copy(update={"labeler_version": stretch.version})
+            if traffic.versions:
+                number = int(np.searchsorted(np.cumsum(traffic.versions[place]), rng.random(), side="right"))
+                if number < len(traffic.versions[place]):
+                    changes: dict[str, Any] = {"segments": {**drawn.segments, "version": f"v{number}"}}
+                    if number == 1 and ADHERENCE in drawn.scores:
+                        changes["scores"] = {**drawn.scores, ADHERENCE: 0.0}
+                    drawn = drawn.model_copy(update=changes)
             events.append(drawn)
             steps.append(drawn)
             if rng.random() < traffic.later:

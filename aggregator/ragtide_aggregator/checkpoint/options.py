@@ -8,6 +8,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RECENT_PANES
 from ragtide_schemas.alert_rule import duration_ms
 
+from ..alerts.watched_release import ReleaseOptions
 from ..state.history import keeps_late
 from ..state.options import HistoryOptions, KeyCaps, LevelOptions, StateOptions
 from ..statistics.tables.panes import Panes
@@ -33,6 +34,7 @@ def state_options(settings: Settings) -> StateOptions:
         clusters=_clusters(settings),
         history=_history(settings),
         levels=level_options(settings),
+        releases=release_options(settings) if settings.releases.enabled else None,
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
     )
 
@@ -58,6 +60,14 @@ def level_options(settings: Settings) -> LevelOptions | None:
     if not moves.enabled:
         return None
     return LevelOptions(moves.false_per_month / settings.partitions, MONTH_MS)
+
+
+def release_options(settings: Settings) -> ReleaseOptions:
+    """Return how releases are watched."""
+    releases = settings.releases
+    # Each partition of a split pipeline gives a verdict on its own answers.
+    alpha = releases.alpha / (settings.partitions if settings.splits else 1)
+    return ReleaseOptions(releases.margin, releases.margin_relative, alpha, releases.until_ms, releases.severity)
 
 
 def _clusters(settings: Settings) -> ClusterSettings | None:

@@ -29,6 +29,7 @@ from ..checkpoint.loading import checkpoint_fields
 from ..checkpoint.options import reader_options
 from ..events.keys import HIDDEN, UNBOUNDED
 from ..reading.partitions import damage
+from ..state.releases import firing_alerts_of
 from ..state.rows import KeyRows
 
 REPAIRED: Final = (
@@ -97,6 +98,13 @@ def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:
     for name in rules:
         with suppress(ValueError, KeyError, TypeError):
             resolved.extend(RuleState.withdrawn(fields[name]))
+    if field.startswith(CheckpointField.RELEASE):
+        for name in firing_alerts_of(field.removeprefix(CheckpointField.RELEASE)):
+            if name in fields:
+                names = (*names, name)
+                with suppress(ValueError):
+                    alert = Alert.decode(fields[name])
+                    resolved.append(alert.resolve(since or alert.fired_at, "The release was dropped from the counts."))
     n, mean, updated_at = _counted(field, fields[field])
     return DroppedField(names, n, mean, updated_at, since, tuple(resolved))
 

@@ -11,6 +11,7 @@ from ragtide_schemas import Feedback
 from ..checkpoint.field_pipelines import pipeline_of_field
 from ..state.capping import pipeline_of_alert
 from ..state.options import further_pipelines
+from ..state.releases import pipeline_of_release_alert
 
 Fields = dict[str, bytes]
 
@@ -25,7 +26,7 @@ def pipeline_of(name: str, data: bytes) -> str | None:
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in (CheckpointField.CAPPED, CheckpointField.FIRING_ALERT):
-        return rest if kind == CheckpointField.CAPPED else pipeline_of_alert(rest)
+        return rest if kind == CheckpointField.CAPPED else pipeline_of_alert(rest) or pipeline_of_release_alert(rest)
     return Feedback.decode(data).pipeline if kind == CheckpointField.PENDING_FEEDBACK else None
 
 

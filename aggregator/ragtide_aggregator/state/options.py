@@ -7,6 +7,7 @@ from typing import Final
 from ragtide_runtime.settings.alerting import BudgetSettings, ClusterSettings
 from ragtide_schemas import Alert, AlertRule
 
+from ..alerts.watched_release import ReleaseOptions
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.levels import LEARNED
 from ..statistics.tables.panes import Panes
@@ -120,6 +121,8 @@ class StateOptions:
     """Which keys have a history; None for no history."""
     levels: LevelOptions | None = None
     """How the levels of metrics are watched; None watches none."""
+    releases: ReleaseOptions | None = None
+    """How versions that serve at the same time are compared; None watches no releases."""
     dependence: bool = True
     """Whether the dependence of neighbouring values is measured where interactions may depend on each other; False only
     for a reader of means without design effects."""

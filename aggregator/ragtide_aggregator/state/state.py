@@ -15,6 +15,7 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
+from ragtide_schemas.release import RELEASE_RULE, WORSE_RULE
 
 from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
@@ -42,6 +43,7 @@ from .open_clusters import QuietScope
 from .options import Changes, StateOptions
 from .pairs import PairRows
 from .pane_rows import PaneTable
+from .releases import ReleaseRows
 from .row_lookup import AbsenceRows, AnswerRows, Declarations, RowLookup
 from .rows import AddedBatch, KeyRows, StatePart
 from .rule_alerts import BatchAdding, StateAlerts
@@ -89,6 +91,10 @@ class AggregatorState:
             clustered = (lambda _row: False) if self._clusters is None else self._clusters.has
             self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._pairs, clustered)
         self._levels = None if options.levels is None else LevelRows(options.levels, self._rows)
+        self._releases: ReleaseRows | None = None
+        if options.releases is not None:
+            scopes = (lambda: ()) if self._clusters is None else (lambda clusters=self._clusters: clusters.scopes)
+            self._releases = ReleaseRows(options.releases, self._rows, self._book, options.origin, scopes)
         self._alerts = StateAlerts(
             options, self._rows, own_values, dependence=self._dependence, panes=self._panes,
             clusters=self._clusters, levels=self._levels,
@@ -101,7 +107,7 @@ class AggregatorState:
         wanted: tuple[StatePart | None, ...] = (
             self._lookup.declarations, self._rows, self._pairs, self._quantiles, self._dependence, self._clusters,
             self._swings, self._lookup.capped, self._panes, self._history, self._levels,
-            self._alerts, self._exact,
+            self._alerts, self._exact, self._releases,
         )  # fmt: skip
         self._parts = [part for part in wanted if part is not None]
         # In the order in which they follow a new key: the swing is measured where there are rules.
@@ -114,6 +120,7 @@ class AggregatorState:
             self._swings,
             self._quantiles,
             self._exact,
+            self._releases,
         )
         self._rows.parts = [part for part in (*follow, self._lookup) if part is not None]
 
@@ -453,6 +460,7 @@ class AggregatorState:
             len(self._rows), len(self._pairs.keys), len(self._lookup.declarations),
             *(() if history is None else (history.values.count, history.pairs.count)),
             *(() if clusters is None else (len(clusters.scopes), clusters.sums.used)),
+            *(() if self._releases is None else (self._releases.opened,)),
         )  # fmt: skip
 
     @classmethod
@@ -486,7 +494,7 @@ class AggregatorState:
             by_kind[kind + colon].append((rest, data))
         for name, data in by_kind[CheckpointField.FIRING_ALERT]:
             self._book.load(name, data)
-        optional = (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows, ExactRows)
+        optional = (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows, ExactRows, ReleaseRows)
         unwanted = {kind for part in optional for kind in part.kinds} - {
             kind for part in self._parts for kind in part.kinds
         }
@@ -497,6 +505,10 @@ class AggregatorState:
                     gone += part.load_fields(kind, by_kind[kind])
         for part in self._parts:
             part.complete()
+        if self._releases is None:
+            newest_ms = int(self._rows.updated_ms[: len(self._rows)].max(initial=0))
+            for rule in (RELEASE_RULE, WORSE_RULE):
+                self._book.end_others(rule, (), newest_ms, lambda _: "Releases are no longer watched.")
         self._check(everything=True)
         return gone
 

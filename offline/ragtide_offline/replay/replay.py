@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from redis.asyncio import Redis
@@ -73,7 +73,8 @@ class WorkspaceReplay:
             plan.recording,
             selection=plan.selection,
             counted=counted,
-            options=state_options(shared),
+            # A release that is watched now is of live traffic.
+            options=replace(state_options(shared), releases=None),
             split=bool(workspace.splits),
             lease_s=settings.lease_s,
             feedback_window_s=settings.feedback_window_s,

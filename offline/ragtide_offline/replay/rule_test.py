@@ -135,8 +135,8 @@ class RuleTest:
         # The partitions share the budget of false alarms, as in a live deployment.
         count = max(self._recording.partitions) + 1
         shared = self._settings.model_copy(update={"alerts": self._rules, "partitions": count})
-        # No rule reads quantiles, the history or the levels. The cause of an alert reads the panes of windows.
-        options = replace(state_options(shared), quantiles=False, history=None, levels=None)
+        # No rule reads quantiles, history, levels or releases. The cause of an alert reads the panes of windows.
+        options = replace(state_options(shared), quantiles=False, history=None, levels=None, releases=None)
         splits = self._settings.splits
         return {
             streams.partition: _MemoryStore(streams, options.of_partition(streams.partition, split=bool(splits)))
