@@ -119,8 +119,9 @@ wheel: .venv/.reference ## build the sdist and the wheels, and try them in three
 site: .venv/.reference ## build the site strictly in build/site, and check every link of it
 	$(BIN)/python -m tools.site
 
-workflows: .venv/.dev ## mistakes and weak points of .github and action.yml
+workflows: .venv/.dev ## mistakes and weak points of .github, action.yml and the workflow in deploy
 	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck -pyflakes ""
+	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck -pyflakes "" deploy/rollouts/github.yml
 	$(BIN)/zizmor --offline --quiet .
 
 lock: .venv/.dev ## write requirements-dev.txt, the versions that LOCKED=1 installs; ARGS=--upgrade takes the newest

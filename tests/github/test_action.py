@@ -158,6 +158,28 @@ def test_a_gate_without_a_condition_or_with_another_command_is_refused(job: Job)
         assert remedy in line
 
 
+def test_a_release_needs_no_condition_and_takes_none(job: Job) -> None:
+    refused = (
+        {"command": "release watch", "fail_if": "trace.adherence < 0.5"},
+        {"command": "release show"},
+        {"command": "release"},
+    )
+    for inputs in refused:
+        done = decide(job, **inputs)
+        assert (done.outputs, done.code) == ({"outcome": "error", "exit-code": "2"}, 2)
+        assert done.printed.startswith("::error::")
+
+
+@pytest.mark.pure
+def test_the_workflow_of_a_release_gives_the_action_inputs_that_it_has_and_rolls_back_only_what_failed() -> None:
+    workflow = yaml.safe_load((ROOT / "deploy" / "rollouts" / "github.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["canary"]["steps"]
+    (verdict,) = (step for step in steps if step.get("id") == "verdict")
+    assert verdict["with"].keys() <= ACTION["inputs"].keys()
+    assert "outcome" in ACTION["outputs"]
+    assert steps[-1]["if"] == f"failure() && steps.{verdict['id']}.outputs.outcome == 'fail'"
+
+
 @pytest.mark.heavy
 def test_the_action_installs_the_ragtide_of_its_own_version(tmp_path: Path) -> None:
     inputs = {"file": str(ANSWERS), "fail-if": "trace.adherence < 0.5", "options": LOCAL}
