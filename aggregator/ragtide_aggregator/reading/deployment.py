@@ -22,6 +22,7 @@ from ragtide_runtime.workspaces import list_workspaces
 from ragtide_schemas import Alert, Estimate, Headline, Workspace, to_milliseconds, utc_now
 from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
+from ..alerts.watched_release import WatchedRelease
 from ..checkpoint.options import level_options, reader_options
 from ..estimates.estimates import estimates, metric_means
 from ..estimates.headline import MetricStanding
@@ -45,6 +46,7 @@ from .level_watches import LevelWatches
 from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
 from .pipeline_states import PipelineReading, PipelineStates
+from .releases import read_releases
 from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions, covariate_keys
 from .traffic import answers_an_hour
@@ -361,6 +363,14 @@ class Deployment:
         """Return the names of the pipelines that have estimates, in order."""
         listings = [await self._names.read(streams, (CheckpointField.ESTIMATE,)) for streams in self._partitions]
         return sorted({name for listing in listings for name in listing.by_pipeline(CheckpointField.ESTIMATE)})
+
+    async def releases(self, pipeline: str | None = None) -> list[WatchedRelease]:
+        """Return the releases of a pipeline, or of all, the newest first.
+
+        Raises:
+            DamagedFieldError: a release cannot be read.
+        """
+        return await read_releases(self._redis, self.settings, pipeline, names=self._names)
 
     async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
         """Return the states of all partitions, merged if pipelines are split; of one pipeline those without the others.
