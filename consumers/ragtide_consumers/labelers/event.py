@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, MetricEvent, RagInteraction
 from ragtide_schemas.declared import DECLARED_MAX
+from ragtide_schemas.drawn import PROVENANCE, drawn_of
 from ragtide_schemas.interaction import usable
 from ragtide_schemas.limits import (
     COST_MAX_USD,
@@ -79,6 +80,8 @@ def metric_event(
         fields["splitter"] = labeling.splitter
     if covariates:  # else the interaction's own are shared
         fields["covariates"] = covariates_of(interaction, covariates)
+    if PROVENANCE in interaction.metadata and interaction.unit is None:
+        fields["drawn"] = drawn_of(interaction.metadata)
     if labeling.judged is not None:
         fields["judged"] = _judged_scores(interaction, labeling.judged, bound)
     if labeling.prompt_tokens or labeling.completion_tokens or labeling.cost_sources:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from threading import Semaphore
@@ -32,11 +32,12 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.waiting import blocking_iterator
 from ragtide_runtime.recordings.parquet import EXACT
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import MetricEvent
 
 from ..replay.tables import columns_of
 from ..score.batches import SCHEMA, batch_of, outcomes_of
 from ..score.scoring import Outcome
-from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, summary_of
+from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, n_rows, summary_of, summary_of_drawn
 from .repeated_ids import IdSample
 
 PART_ROWS: Final = 2_500
@@ -311,6 +312,7 @@ class _UnwrittenPart:
         self.state = AggregatorState(OPTIONS)
         self.not_counted: list[str] = []
         self.rejected: list[tuple[int, str, str]] | None = [] if keeps_rejected else None
+        self.drawn: list[MetricEvent] = []
 
     def add(self, outcomes: Sequence[Outcome], files: Sequence[str], batch: Any) -> None:
         """Count outcomes, and add the scores of their batch to the sums."""
@@ -323,6 +325,8 @@ class _UnwrittenPart:
             totals.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
             if outcome.event is not None and problem is None:
                 totals.counts["scored"] += 1
+                if outcome.event.drawn is not None:
+                    self.drawn.append(outcome.event)
                 totals.ids.add(outcome.event.pipeline, outcome.event.interaction_id)
                 ids.append(outcome.event.interaction_id)
                 rows.append(totals.counts["scored"] + totals.counts["problems"] - 1)
@@ -370,7 +374,11 @@ def _write_part(  # noqa: PLR0917 - what the parts of a run share, and one part
 
 def _footer(plan: ScoringPlan, number: int, labeler: str, part: _UnwrittenPart) -> dict[str, Any]:
     totals = part.totals
-    summary = summary_of(part.state, strategy="normal", confidence=plan.settings.confidence)
+    level = plan.settings.confidence
+    summary = summary_of(part.state, strategy="normal", confidence=level)
+    if part.drawn:
+        by_hand = n_rows(summary) - len(part.drawn)
+        summary = summary_of_drawn(part.drawn, by_hand, strategy="normal", confidence=level)
     assert summary.sums is not None  # noqa: S101 - for the type checker: it is of a state
     return {
         "form": _FORM,
@@ -470,9 +478,11 @@ def merge_parts(folder: Path, *, strategy: str, confidence: float, show: Show = 
     totals, state, not_counted = PartTotals(), AggregatorState(OPTIONS), list[str]()
     first: ScoredPart | None = None
     ordered = strategy in ORDERED
+    drawn: list[MetricEvent] = []
+    by_hand = 0
 
     def states() -> Iterator[AggregatorState]:
-        nonlocal first
+        nonlocal first, by_hand
         for path in listed:
             part = read_part(path)
             first = part if first is None else first
@@ -480,15 +490,25 @@ def merge_parts(folder: Path, *, strategy: str, confidence: float, show: Show = 
                 raise UnusablePartsError(f"{path} is of another run than {listed[0].name}: keep those of one run")
             totals.add(part.totals)
             not_counted.extend(part.totals.summary.problems)
+            sums = part.totals.summary.sums
+            if sums is not None and sums.drawn:
+                drawn.extend(sums.drawn_events())
+                by_hand += sums.by_hand
+            else:
+                by_hand += n_rows(part.totals.summary)
             if ordered:
                 for columns in _columns_in(path):
                     state.apply_columns(columns)
                     show(len(columns), 0.0)
-            elif part.totals.summary.sums is not None:
-                yield part.totals.summary.sums.state()
+            elif sums is not None:
+                yield sums.state()
                 show(sum(part.totals.counts.values()), 0.0)
 
     merged = AggregatorState.merged(states(), OPTIONS)
+    if drawn:
+        weighted = summary_of_drawn(drawn, by_hand, strategy=strategy, confidence=confidence, ordered=ordered)
+        totals.summary = replace(weighted, problems=not_counted)
+        return totals
     totals.summary = summary_of(
         state if ordered else merged,
         strategy=strategy,

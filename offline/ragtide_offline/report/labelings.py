@@ -20,6 +20,7 @@ from ragtide_aggregator.events.values import estimate_key, parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.paired import CLOSED, paired_difference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
+from ragtide_aggregator.statistics.means.stratified import STRATIFIED
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording, UnreadableRecordingError
 from ragtide_runtime.redis.entries import order
@@ -29,8 +30,10 @@ from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import parts_folder
 from ragtide_schemas import InvalidEntryError, Measure, MetricEvent, Workspace
+from ragtide_schemas.drawn import DrawnRow
 
 from ..replay.selection import Selection, selection
+from ..score.drawn import DrawnSet
 
 
 def comparable(key: EstimateKey) -> tuple[str, Measure | None, str]:
@@ -124,6 +127,8 @@ class Scores:
     """Which interactions are a cluster (`clusters.by`); None takes each by itself."""
     clusters: dict[str, Hashable] = field(default_factory=dict)
     """The cluster of each interaction that belongs to one."""
+    drawn: dict[str, tuple[DrawnRow, float]] = field(default_factory=dict)
+    """How each interaction was drawn that is a row of a drawn data set, and its sampling probability."""
 
     def add(self, event: MetricEvent) -> None:
         """Add the scores of an event; a refused event and a second one of an interaction add nothing."""
@@ -137,6 +142,8 @@ class Scores:
         name = None if self.by is None else cluster_name(event, self.by)
         if name is not None:
             self.clusters[event.interaction_id] = name
+        if event.drawn is not None:
+            self.drawn[event.interaction_id] = event.drawn, event.sampling_probability
         for part in (part.event for part in parts):
             for metric, score in part.scores.items():
                 self.of[estimate_key(part, None, metric).unscoped][event.interaction_id] = score
@@ -146,7 +153,8 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
     """Return the differences of the metrics that both labelings have, on the interactions that both scored.
 
     If the same labeler measured a metric in both, only its scores are compared. Otherwise each labeler of the first is
-    compared with each labeler of the second that has the same profile and range.
+    compared with each labeler of the second that has the same profile and range. If some interactions are drawn rows,
+    the differences are those of the traffic, and other rows do not count (`stratified_difference`).
 
     Args:
         first: scores of one labeling.
@@ -154,9 +162,14 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
         confidence: level of each interval.
         closed: whether both have labeled all interactions in question.
     """
-    compared = []
+    compared: list[Compared] = []
+    rows = second.drawn | first.drawn
+    drawn = DrawnSet.of(rows) if rows else None
     for mine, theirs in _comparable_keys(first, second):
         own, other = first.of[mine], second.of[theirs]
+        if drawn is not None:
+            compared += _drawn_differences(drawn, (first, mine), (second, theirs), confidence=confidence)
+            continue
         by_scope: defaultdict[str | None, list[tuple[float, float, Hashable]]] = defaultdict(list)
         for interaction_id, score in own.items():
             if interaction_id in other:
@@ -189,9 +202,25 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
     return compared
 
 
+def _drawn_differences(
+    drawn: DrawnSet, first: tuple[Scores, EstimateKey], second: tuple[Scores, EstimateKey], *, confidence: float
+) -> Iterator[Compared]:
+    (scores, mine), (others, theirs) = first, second
+    own = scores.of[mine]
+    for scope in dict.fromkeys(scope for name in own for scope in scores.scopes[name]):
+        here = {name: score for name, score in own.items() if scope in scores.scopes[name]}
+        compared = drawn.difference(
+            here, others.of[theirs], mine.value_range, confidence=confidence, counts=mine.holds_counts
+        )
+        if compared is not None:
+            n, means, difference = compared
+            other = None if mine == theirs else theirs
+            yield Compared(mine._replace(segment=scope), (n, n), means, difference, "paired", STRATIFIED, other=other)
+
+
 def select_labeler(scores: Scores, name: str) -> Scores:
     """Return the scores by the labelers of a name; of a cascade's judge those of its uniform sample."""
-    selected = Scores(scopes=scores.scopes, by=scores.by, clusters=scores.clusters)
+    selected = Scores(scopes=scores.scopes, by=scores.by, clusters=scores.clusters, drawn=scores.drawn)
     selected.of.update({key: by_id for key, by_id in scores.of.items() if key.labeler == name})
     return selected
 

@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import from_json, to_json
 
@@ -21,6 +21,9 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, from_milliseconds
 from ragtide_schemas.diagnosis import Diagnosis
 from ragtide_schemas.html_tables import html_table
+
+if TYPE_CHECKING:
+    from .drawn import DrawnSet
 
 COLUMNS: Final = (
     "pipeline", "run", "segment", "labeler", "profile", "metric", "estimate", "lower", "upper", "n", "n_absent", "band",
@@ -66,6 +69,23 @@ class Sums:
     """The sums as fields of a checkpoint; time of labeling is left out, because it does not follow from the rows."""
     ordered: bool = True
     """Whether all values were taken in their order; a merged summary has lost it."""
+    drawn: tuple[bytes, ...] = field(default=(), repr=False)
+    """Events of the rows that were drawn from known answers, as JSON; only these have sums then."""
+    by_hand: int = 0
+    """Number of rows beside them that were put in by hand."""
+
+    def drawn_events(self) -> list[MetricEvent]:
+        """Return the events of drawn rows.
+
+        Raises:
+            UnusableSummaryError: an event is damaged.
+        """
+        try:
+            return [MetricEvent.decode(event) for event in self.drawn]
+        except InvalidEntryError as error:
+            raise UnusableSummaryError(
+                f"the drawn rows of the summary cannot be read ({error}): make it again"
+            ) from None
 
     def state(self) -> AggregatorState:
         """Return a state with the sums.
@@ -99,6 +119,8 @@ class Summary:
     """The scores of the interactions, if they were asked for."""
     sums: Sums | None = None
     """The sums behind the estimates, by which it is merged and saved; None for live traffic."""
+    drawn: "DrawnSet | None" = None
+    """The drawn rows, if there are any: the estimates stand for the traffic that they were drawn from."""
 
     def __eq__(self, other: object) -> bool:
         return self._compared() == other._compared() if isinstance(other, Summary) else NotImplemented
@@ -130,8 +152,15 @@ class Summary:
                 f"one summary has the intervals {mine.strategy}, {mine.confidence:g}, the other {theirs.strategy}, "
                 f"{theirs.confidence:g}: make both with the same"
             )
-        state = AggregatorState.merged((mine.state(), theirs.state()), OPTIONS)
         problems, events = (*self.problems, *other.problems), (*self.events, *other.events)
+        if mine.drawn or theirs.drawn:
+            by_hand = sum(
+                sums.by_hand if sums.drawn else n_rows(part) for part, sums in ((self, mine), (other, theirs))
+            )
+            rows = [*mine.drawn_events(), *theirs.drawn_events()]
+            merged = summary_of_drawn(rows, by_hand, strategy=mine.strategy, confidence=mine.confidence, ordered=False)
+            return replace(merged, problems=problems, events=events)
+        state = AggregatorState.merged((mine.state(), theirs.state()), OPTIONS)
         return summary_of(
             state, strategy=mine.strategy, confidence=mine.confidence, problems=problems, events=events, ordered=False
         )
@@ -212,7 +241,8 @@ class Summary:
         ]
         more = [f"  and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
         bad = [f"  {len(self.problems):,} problems: see .problems"] if self.problems else []
-        return "\n".join([f"Summary of {len(self.estimates):,} estimates", *lines[:MOST_LINES], *more, *bad])
+        drawn = [] if self.drawn is None else [f"  {self.drawn.sentence}"]
+        return "\n".join([f"Summary of {len(self.estimates):,} estimates", *lines[:MOST_LINES], *more, *drawn, *bad])
 
     def _repr_html_(self) -> str:
         always = ("pipeline", "segment", "labeler")
@@ -226,7 +256,8 @@ class Summary:
             )
             for estimate in self.estimates
         ]  # fmt: skip
-        caption = f"{len(self.problems):,} problems" if self.problems else ""
+        problems = f"{len(self.problems):,} problems" if self.problems else ""
+        caption = "; ".join(filter(None, [problems, "" if self.drawn is None else self.drawn.sentence]))
         return html_table(columns, rows, caption=caption)
 
     def _distinguishing(self, names: Iterable[str]) -> list[str]:
@@ -242,7 +273,17 @@ class Summary:
                 for scope, diagnosis in self.diagnoses
             ],
             "not_counted": list(self.problems),
+            **({} if self.drawn is None else {"drawn": self.drawn.as_dict()}),
         }
+
+
+def n_rows(summary: Summary) -> int:
+    """Return the number of interactions of a summary, of all pipelines and runs together."""
+    counts: dict[tuple[str, str | None], int] = {}
+    for estimate in summary.estimates:
+        scope = estimate.pipeline, estimate.run
+        counts[scope] = max(counts.get(scope, 0), estimate.n + estimate.n_absent)
+    return sum(counts.values())
 
 
 def encoded(sums: Sums, problems: Sequence[str]) -> bytes:
@@ -257,6 +298,7 @@ def encoded(sums: Sums, problems: Sequence[str]) -> bytes:
             "ordered": sums.ordered,
             "problems": problems,
             "fields": encoded_fields,
+            **({"drawn": [event.decode() for event in sums.drawn], "by_hand": sums.by_hand} if sums.drawn else {}),
         }
     )
 
@@ -272,13 +314,23 @@ def decoded(data: bytes) -> Summary:
         if saved["ragtide"] != "summary" or saved["form"] != _FORM:
             raise UnusableSummaryError("it is a summary of another version of ragtide: make it again")
         fields = {name: b64decode(field, validate=True) for name, field in saved["fields"].items()}
-        sums = Sums(saved["strategy"], saved["confidence"], fields, saved["ordered"])
+        drawn = tuple(event.encode() for event in saved.get("drawn", ()))
+        sums = Sums(saved["strategy"], saved["confidence"], fields, saved["ordered"], drawn, saved.get("by_hand", 0))
         problems = tuple(saved["problems"])
         is_usable = sums.strategy in STRATEGIES and 0 < sums.confidence < 1
     except (ValueError, TypeError, KeyError, AttributeError):
         is_usable = False
     if not is_usable:
         raise UnusableSummaryError("it is not a summary: give a file that Summary.save has written")
+    if sums.drawn:
+        weighted = summary_of_drawn(
+            sums.drawn_events(),
+            sums.by_hand,
+            strategy=sums.strategy,
+            confidence=sums.confidence,
+            ordered=sums.ordered,
+        )
+        return replace(weighted, problems=problems)
     state = sums.state()
     summary = summary_of(
         state, strategy=sums.strategy, confidence=sums.confidence, problems=problems, ordered=sums.ordered
@@ -293,7 +345,50 @@ def _scope_name(estimate: Estimate, fields: Iterable[str]) -> str:
 
 
 def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:
-    """Return the estimates of events, computed as for live traffic."""
+    """Return the estimates of events, computed as for live traffic.
+
+    If rows among them were drawn from known answers, the estimates are those of the traffic: only drawn rows count.
+    """
+    everything = list(events)
+    drawn = [event for event in everything if event.drawn is not None]
+    if drawn:
+        return summary_of_drawn(drawn, by_hand(everything), strategy=strategy, confidence=confidence)
+    return _summarize(everything, strategy=strategy, confidence=confidence)
+
+
+def by_hand(events: Iterable[MetricEvent]) -> int:
+    """Return the number of interactions among events that were not drawn."""
+    return len({event.interaction_id for event in events if event.drawn is None and not event.is_session})
+
+
+def summary_of_drawn(
+    events: Sequence[MetricEvent], by_hand: int, *, strategy: str, confidence: float, ordered: bool = True
+) -> Summary:
+    """Return the summary of the traffic from which rows were drawn.
+
+    Args:
+        events: of the drawn rows; those of other rows do not count.
+        by_hand: number of rows that were put in by hand.
+        strategy: method of the intervals of what is no mean of a metric, such as an error against gold scores.
+        confidence: level of the intervals.
+        ordered: whether the events are in the order of the rows.
+    """
+    from .drawn import DrawnSet, scores_of_drawn, with_probabilities  # noqa: PLC0415 - few files are of drawn rows
+
+    # The order of the events moves no bit of what is merged.
+    rows = sorted(events, key=lambda event: (event.pipeline, event.run or "", event.interaction_id))
+    scores = scores_of_drawn(rows)
+    if not scores.rows:
+        return _summarize(rows, strategy=strategy, confidence=confidence)
+    drawn = DrawnSet.of(scores.rows, by_hand)
+    summary = _summarize(with_probabilities(rows, drawn), strategy=strategy, confidence=confidence, ordered=ordered)
+    weighted = [scores.weighted(estimate, drawn) for estimate in summary.estimates]
+    assert summary.sums is not None  # noqa: S101 - for the type checker: it is of events
+    sums = replace(summary.sums, drawn=tuple(event.encode() for event in rows), by_hand=by_hand)
+    return replace(summary, estimates=weighted, diagnoses=diagnoses(weighted), sums=sums, drawn=drawn)
+
+
+def _summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float, ordered: bool = True) -> Summary:
     state = AggregatorState(OPTIONS)
     problems: list[str] = []
     for event in events:
@@ -301,7 +396,7 @@ def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float
             state.apply(event)
         except InvalidEntryError as error:
             problems.append(f"{event.interaction_id}: {error.detail}")
-    return summary_of(state, strategy=strategy, confidence=confidence, problems=problems)
+    return summary_of(state, strategy=strategy, confidence=confidence, problems=problems, ordered=ordered)
 
 
 def summary_of(

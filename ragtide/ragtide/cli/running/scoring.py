@@ -157,6 +157,8 @@ def report_summary(summary: "Summary", note: str, reference: str | None, *, smal
         folded_by = None if small else "--all shows them"
         console.print(estimates_table(summary.estimates, console.width, recent=False, folded_by=folded_by))
         console.print(note, style="bright_black", highlight=False)
+    if summary.drawn is not None:
+        console.print(summary.drawn.sentence, markup=False, highlight=False)
     for pipeline, diagnosis in summary.diagnoses:
         console.print(f"{pipeline}: {diagnosis.sentence()}", markup=False, highlight=False)
     for problem in summary.problems:
