@@ -15,7 +15,7 @@ STRATUM_MAX_CHARS: Final = 1_000
 """Most characters of the name of a stratum."""
 
 
-class DrawnRow(WireModel):
+class DrawRecord(WireModel):
     """How a row was drawn from known answers. Estimates weight the row by the inverse of its probability."""
 
     draw: Name | None = None
@@ -39,7 +39,7 @@ class DrawnRow(WireModel):
         return None if score is None or mean is None else score - mean
 
 
-def drawn_of(metadata: Mapping[str, Any]) -> DrawnRow | None:
+def drawn_of(metadata: Mapping[str, Any]) -> DrawRecord | None:
     """Return how a row was drawn, given its metadata; None of a row that was not drawn, or does not say it properly.
 
     >>> row = drawn_of({"ragtide": {"drawn": {"stratum": "lang=de", "of": 900, "rows": 30, "probability": 30 / 900}}})
@@ -53,6 +53,6 @@ def drawn_of(metadata: Mapping[str, Any]) -> DrawnRow | None:
     if not isinstance(fields, Mapping):
         return None
     try:
-        return DrawnRow.model_validate({name: fields[name] for name in DrawnRow.model_fields if name in fields})
+        return DrawRecord.model_validate({name: fields[name] for name in DrawRecord.model_fields if name in fields})
     except ValidationError:
         return None

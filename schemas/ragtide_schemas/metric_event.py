@@ -22,7 +22,7 @@ from .base import (
     WireModel,
 )
 from .declared import DECLARED_MAX, Declared, MetricDeclaration
-from .drawn import DrawnRow
+from .drawn import DrawRecord
 from .interaction import COVARIATES_READER, Covariates
 from .known_labelers import authority
 from .limits import EVALUATORS_MAX, PROBABILITY_MIN
@@ -154,7 +154,7 @@ class MetricEvent(VersionedModel):
     sampling_probability: Probability = 1.0
     """Probability with which the interaction was kept from the traffic. The probabilities of being chosen for a labeler
     or a judge are conditional on that."""
-    drawn: DrawnRow | None = None
+    drawn: DrawRecord | None = None
     """How the interaction was drawn as a row of a data set; absent of other interactions."""
     source: Name | None = None
     """The interaction's source."""

@@ -14,7 +14,7 @@ from ragtide import Summary, gate, score
 from ragtide_offline.gates.sources import baseline_gaps
 from ragtide_offline.score.summary import summarize
 from ragtide_schemas import Estimate, MetricEvent
-from ragtide_schemas.drawn import DrawnRow, drawn_of
+from ragtide_schemas.drawn import DrawRecord, drawn_of
 
 pytestmark = pytest.mark.pure
 
@@ -27,7 +27,7 @@ def rows(*, by_hand: int = 0, seed: int = 1, fall: float = 0.0) -> list[MetricEv
     random = np.random.default_rng(seed)
     drawn: list[MetricEvent] = []
     for stratum, (of, n, mean) in STRATA.items():
-        how = DrawnRow(stratum=stratum, of=of, rows=n, probability=n / of)
+        how = DrawRecord(stratum=stratum, of=of, rows=n, probability=n / of)
         for _ in range(n):
             value = float(random.random() < mean and random.random() >= fall)
             drawn.append(event(len(drawn), {METRIC: value}, drawn=how, sampling_probability=n / of))
@@ -76,7 +76,7 @@ def test_a_file_without_drawn_rows_means_what_it_meant() -> None:
 @for_each("probability", (1.0, 0.5, 1 / 3, 0.07))
 def test_equal_weights_give_the_unweighted_mean_to_the_bit(probability: float) -> None:
     random = np.random.default_rng(1)
-    how = DrawnRow(stratum="", of=97 / probability, rows=97, probability=probability)
+    how = DrawRecord(stratum="", of=97 / probability, rows=97, probability=probability)
     plain = [event(number, {METRIC: float(random.random())}) for number in range(97)]
     drawn = [row.model_copy(update={"drawn": how, "sampling_probability": probability}) for row in plain]
     assert adherence(summary(drawn)).estimate == adherence(summary(plain)).estimate

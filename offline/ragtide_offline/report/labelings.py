@@ -30,10 +30,10 @@ from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import parts_folder
 from ragtide_schemas import InvalidEntryError, Measure, MetricEvent, Workspace
-from ragtide_schemas.drawn import DrawnRow
+from ragtide_schemas.drawn import DrawRecord
 
 from ..replay.selection import Selection, selection
-from ..score.drawn import DrawnSet
+from ..score.drawn import TrafficRows
 
 
 def comparable(key: EstimateKey) -> tuple[str, Measure | None, str]:
@@ -127,7 +127,7 @@ class Scores:
     """Which interactions are a cluster (`clusters.by`); None takes each by itself."""
     clusters: dict[str, Hashable] = field(default_factory=dict)
     """The cluster of each interaction that belongs to one."""
-    drawn: dict[str, tuple[DrawnRow, float]] = field(default_factory=dict)
+    drawn: dict[str, tuple[DrawRecord, float]] = field(default_factory=dict)
     """How each interaction was drawn that is a row of a drawn data set, and its sampling probability."""
 
     def add(self, event: MetricEvent) -> None:
@@ -164,7 +164,7 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
     """
     compared: list[Compared] = []
     rows = second.drawn | first.drawn
-    drawn = DrawnSet.of(rows) if rows else None
+    drawn = TrafficRows.of(rows) if rows else None
     for mine, theirs in _comparable_keys(first, second):
         own, other = first.of[mine], second.of[theirs]
         if drawn is not None:
@@ -203,7 +203,7 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
 
 
 def _drawn_differences(
-    drawn: DrawnSet, first: tuple[Scores, EstimateKey], second: tuple[Scores, EstimateKey], *, confidence: float
+    drawn: TrafficRows, first: tuple[Scores, EstimateKey], second: tuple[Scores, EstimateKey], *, confidence: float
 ) -> Iterator[Compared]:
     (scores, mine), (others, theirs) = first, second
     own = scores.of[mine]

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isclose, isnan, nan
+from math import isclose, nan
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ragtide_aggregator.statistics.intervals.asymptotic import enough_to_count
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.stratified import (
     STRATIFIED,
-    Draw,
+    RowWeights,
     DrawnFrom,
     draw_of,
     stratified_difference,
@@ -22,13 +22,13 @@ from ragtide_aggregator.statistics.means.stratified import (
 )
 from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, definition_of
-from ragtide_schemas.drawn import DrawnRow
+from ragtide_schemas.drawn import DrawRecord
 from ragtide_schemas.estimate import Share
 from ragtide_schemas.known_labelers import certain_band
 from ragtide_schemas.limits import PROBABILITY_MIN
 
 
-def drawn_from(row: DrawnRow, sampling_probability: float) -> DrawnFrom:
+def drawn_from(row: DrawRecord, sampling_probability: float) -> DrawnFrom:
     """Return how a row was drawn, for its weight.
 
     Args:
@@ -40,18 +40,18 @@ def drawn_from(row: DrawnRow, sampling_probability: float) -> DrawnFrom:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnSet:
+class TrafficRows:
     """The drawn rows of a data set, in the order of their strata."""
 
     ids: Sequence[str]
     """Interaction id of each row."""
-    draw: Draw
-    rows: Sequence[DrawnRow]
+    draw: RowWeights
+    rows: Sequence[DrawRecord]
     by_hand: int = 0
     """Number of rows beside them that were put in by hand."""
 
     @classmethod
-    def of(cls, rows: Mapping[str, tuple[DrawnRow, float]], by_hand: int = 0) -> "DrawnSet":
+    def of(cls, rows: Mapping[str, tuple[DrawRecord, float]], by_hand: int = 0) -> "TrafficRows":
         """Return the set of rows, given how each was drawn and its sampling probability, by id."""
         named = sorted(rows.items())
         order, draw = draw_of([drawn_from(*row) for _, row in named])
@@ -80,12 +80,13 @@ class DrawnSet:
         array = np.array([scores.get(name, nan) for name in self.ids])
         return np.asarray(np.clip((array - lowest) / (highest - lowest), 0.0, 1.0))
 
-    def gaps(self, metric: str, values: Floats, width: float) -> Floats | None:
-        """Return what was known of each row before (`stratified_mean`); None unless each with a value has it."""
+    def gaps(self, metric: str, width: float) -> Floats | None:
+        """Return what was known of each row before (`stratified_mean`); None if nothing was.
+
+        A row without a known score counts as the mean of its stratum.
+        """
         known = [row.gap(metric) for row in self.rows]
-        if any(gap is None and not isnan(value) for gap, value in zip(known, values.tolist(), strict=True)):
-            return None
-        return np.array([0.0 if gap is None else gap / width for gap in known])
+        return np.array([(gap or 0.0) / width for gap in known]) if any(gap is not None for gap in known) else None
 
     def mean(
         self, scores: Mapping[str, float], metric: str, value_range: tuple[float, float], *, confidence: float,
@@ -105,7 +106,7 @@ class DrawnSet:
         known = values[~np.isnan(values)]
         if not known.size:
             return Interval(None, lowest, highest)
-        gaps = self.gaps(metric, values, width)
+        gaps = self.gaps(metric, width)
         mean = stratified_mean(values, self.draw, confidence=confidence, counts=counts, known=gaps)
         estimate, lower, upper = (lowest + width * float(part) for part in (mean.estimate, mean.lower, mean.upper))
         if counts and not enough_to_count(known.mean(), known.size, known.var()):
@@ -133,10 +134,10 @@ class DrawnSet:
 
 
 @dataclass(slots=True)
-class DrawnScores:
+class TrafficScores:
     """The scores of drawn rows by key and id."""
 
-    rows: dict[str, tuple[DrawnRow, float]] = field(default_factory=dict)
+    rows: dict[str, tuple[DrawRecord, float]] = field(default_factory=dict)
     of: defaultdict[EstimateKey, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     scored: defaultdict[tuple[str, str | None], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Ids of the rows of each pipeline and run."""
@@ -155,7 +156,7 @@ class DrawnScores:
             for metric, score in part.scores.items():
                 self.of[estimate_key(part, None, metric)].setdefault(event.interaction_id, score)
 
-    def weighted(self, estimate: Estimate, drawn: DrawnSet) -> Estimate:
+    def weighted(self, estimate: Estimate, drawn: TrafficRows) -> Estimate:
         """Return an estimate of the mean of a whole pipeline with the numbers of the traffic; others as they are."""
         key = EstimateKey.of(estimate)
         scores = self.of.get(key)
@@ -190,15 +191,15 @@ class DrawnScores:
         )
 
 
-def scores_of_drawn(events: Iterable[MetricEvent]) -> DrawnScores:
+def scores_of_drawn(events: Iterable[MetricEvent]) -> TrafficScores:
     """Return the scores of the drawn rows among events."""
-    scores = DrawnScores()
+    scores = TrafficScores()
     for event in events:
         scores.add(event)
     return scores
 
 
-def with_probabilities(events: Sequence[MetricEvent], drawn: DrawnSet) -> list[MetricEvent]:
+def with_probabilities(events: Sequence[MetricEvent], drawn: TrafficRows) -> list[MetricEvent]:
     """Return events of drawn rows with the probability of each row, also where rows of its stratum are missing now."""
     weights = dict(zip(drawn.ids, drawn.draw.weights.tolist(), strict=True))
     return [

@@ -141,6 +141,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "run": NAME,
         "population_size": INT,
         "sampling_probability": FLOAT,
+        "drawn": MODEL,
         "source": NAME,
         "labeler": NAME,
         "labeler_version": NAME,

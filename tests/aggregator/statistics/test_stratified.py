@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 
 from ragtide_aggregator.statistics.intervals.intervals import wilson
 from ragtide_aggregator.statistics.means.stratified import (
-    Draw,
+    RowWeights,
     DrawnFrom,
     draw_of,
     stratified_difference,
@@ -50,7 +50,7 @@ DRAWS = {
 def test_the_mean_is_unbiased_and_its_interval_covers(kind: str, name: str) -> None:
     means, sizes, rows = DRAWS[name]
     random = np.random.default_rng(60)
-    draw = Draw.of(sizes, rows)
+    draw = RowWeights.of(sizes, rows)
     truth = float(np.average(expected(kind, means), weights=sizes))
     mean = stratified_mean(scores(kind, means, rows, random, RUNS), draw, confidence=0.95)
     error = float(mean.estimate.std()) / RUNS**0.5
@@ -68,16 +68,16 @@ def test_rows_weighted_alike_would_be_biased() -> None:
 def test_strata_make_the_interval_narrower_than_a_uniform_draw_does() -> None:
     means, sizes, rows = [0.99, 0.5], [1200, 180], [115, 85]
     random = np.random.default_rng(60)
-    drawn = stratified_mean(scores("binary", means, rows, random, 500), Draw.of(sizes, rows), confidence=0.95)
+    drawn = stratified_mean(scores("binary", means, rows, random, 500), RowWeights.of(sizes, rows), confidence=0.95)
     uniform = stratified_mean(
-        random.random((500, 200)) < np.average(means, weights=sizes), Draw.of([1380], [200]), confidence=0.95
+        random.random((500, 200)) < np.average(means, weights=sizes), RowWeights.of([1380], [200]), confidence=0.95
     )
     assert np.mean(drawn.upper - drawn.lower) < 0.8 * np.mean(uniform.upper - uniform.lower)
 
 
 def test_one_stratum_of_zeros_and_ones_has_about_the_interval_of_wilson() -> None:
     values = np.array([1.0] * 170 + [0.0] * 30)
-    mean = stratified_mean(values, Draw.of([1e6], [200]), confidence=0.95)
+    mean = stratified_mean(values, RowWeights.of([1e6], [200]), confidence=0.95)
     lower, upper = wilson(0.85, 200, confidence=0.95)
     assert float(mean.lower) == pytest.approx(float(lower), abs=0.005)
     assert float(mean.upper) == pytest.approx(float(upper), abs=0.005)
@@ -87,7 +87,7 @@ def test_one_stratum_of_zeros_and_ones_has_about_the_interval_of_wilson() -> Non
 def test_the_coverage_of_one_stratum_is_exactly_that_of_a_good_interval_of_a_share(n: int) -> None:
     """Over all shares from .5 to .999 it is 95% on average, and nowhere as low as that of Wilson's interval, 84%."""
     ones = np.arange(n + 1)
-    mean = stratified_mean(np.arange(n) < ones[:, None], Draw.of([1e9], [n]), confidence=0.95)
+    mean = stratified_mean(np.arange(n) < ones[:, None], RowWeights.of([1e9], [n]), confidence=0.95)
     shares = np.linspace(0.5, 0.999, 500)[:, None]
     logarithms = np.cumsum(np.log(np.maximum(ones, 1)))
     chances = np.exp(
@@ -100,11 +100,11 @@ def test_the_coverage_of_one_stratum_is_exactly_that_of_a_good_interval_of_a_sha
 
 @for_each("sizes", ([40], [40, 40], [400, 40]))
 def test_rows_that_are_all_alike_have_an_interval_with_a_width(sizes: list[int]) -> None:
-    mean = stratified_mean(np.ones(10 * len(sizes)), Draw.of(sizes, [10] * len(sizes)), confidence=0.95)
+    mean = stratified_mean(np.ones(10 * len(sizes)), RowWeights.of(sizes, [10] * len(sizes)), confidence=0.95)
     assert float(mean.lower) < 0.95
     assert float(mean.upper) == 1.0
     gap = stratified_difference(
-        np.ones(10 * len(sizes)), np.ones(10 * len(sizes)), Draw.of(sizes, [10] * len(sizes)), confidence=0.95
+        np.ones(10 * len(sizes)), np.ones(10 * len(sizes)), RowWeights.of(sizes, [10] * len(sizes)), confidence=0.95
     )
     assert float(gap.lower) < -0.05
     assert float(gap.upper) > 0.05
@@ -112,9 +112,9 @@ def test_rows_that_are_all_alike_have_an_interval_with_a_width(sizes: list[int])
 
 def test_the_ends_are_the_least_and_greatest_mean_that_fit() -> None:
     """No other division of z^2 among the strata reaches farther."""
-    draw = Draw.of([900, 300, 60], [40, 40, 40])
+    draw = RowWeights.of([900, 300, 60], [40, 40, 40])
     values = np.concatenate([[1.0] * 38 + [0.0] * 2, [1.0] * 30 + [0.0] * 10, [1.0] * 15 + [0.0] * 25])
-    mean = stratified_mean(values, Draw(draw.starts, draw.answers * 1e9, draw.weights), confidence=0.95)
+    mean = stratified_mean(values, RowWeights(draw.starts, draw.answers * 1e9, draw.weights), confidence=0.95)
     part = np.log(1 / 0.05) / 3.8414588
     share, means = np.array([900, 300, 60]) / 1260, np.array([0.95, 0.75, 0.375])
     random = np.random.default_rng(1)
@@ -136,7 +136,7 @@ def test_a_difference_of_the_same_rows_covers(kind: str) -> None:
     worse = random.random(before.shape) < 0.1
     after = np.where(worse, 0.0, before)
     truth = -0.1 * float(np.average(expected(kind, means), weights=sizes))
-    gap = stratified_difference(after, before, Draw.of(sizes, rows), confidence=0.95)
+    gap = stratified_difference(after, before, RowWeights.of(sizes, rows), confidence=0.95)
     assert float(gap.estimate.mean()) == pytest.approx(truth, abs=0.002)
     assert np.mean((gap.lower <= truth) & (truth <= gap.upper)) > 0.935
     assert np.mean(gap.upper < 0) > 0.9
@@ -144,7 +144,7 @@ def test_a_difference_of_the_same_rows_covers(kind: str) -> None:
 
 def test_a_metric_that_some_rows_do_not_have_is_the_mean_of_those_that_have_it() -> None:
     random = np.random.default_rng(60)
-    draw = Draw.of([900, 100], [60, 60])
+    draw = RowWeights.of([900, 100], [60, 60])
     covered = []
     for _ in range(500):
         values = (random.random(120) < np.repeat([0.9, 0.3], 60)).astype(float)
@@ -157,7 +157,7 @@ def test_a_metric_that_some_rows_do_not_have_is_the_mean_of_those_that_have_it()
 
 def test_known_scores_make_the_interval_narrower_and_keep_the_mean() -> None:
     random = np.random.default_rng(60)
-    draw = Draw.of([1380], [200])
+    draw = RowWeights.of([1380], [200])
     quality = random.beta(4, 1, (500, 200))
     values = (random.random(quality.shape) < quality).astype(float)
     plain = stratified_mean(values, draw, confidence=0.95)

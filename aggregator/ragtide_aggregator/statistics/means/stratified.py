@@ -73,7 +73,7 @@ class DrawnFrom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class RowWeights:
     """Drawn rows; arrays of one element per row. The rows of a stratum stand side by side."""
 
     starts: Rows
@@ -84,7 +84,7 @@ class Draw:
     """Answers of the traffic for which each row stands."""
 
     @classmethod
-    def of(cls, sizes: ArrayLike, rows: ArrayLike) -> "Draw":
+    def of(cls, sizes: ArrayLike, rows: ArrayLike) -> "RowWeights":
         """Return the draw of strata from all answers, given the numbers of their answers and of their rows.
 
         Raises: ValueError if a stratum has no row, or more rows than answers.
@@ -105,17 +105,17 @@ class Draw:
         """Number of answers of the traffic for which all rows stand."""
         return float(self.weights.sum())
 
-    def enlarged(self, times: int) -> "Draw":
+    def enlarged(self, times: int) -> "RowWeights":
         """Return the draw of some times as many rows of each stratum from the same answers."""
         rows = self.rows
         places = np.concatenate(
             [np.tile(part, times) for part in np.split(np.arange(self.weights.size), self.starts[1:])]
         )
         starts = np.concatenate(([0], np.cumsum(rows * times)[:-1]))
-        return Draw(starts, self.answers[places] / times, self.weights[places] / times)
+        return RowWeights(starts, self.answers[places] / times, self.weights[places] / times)
 
 
-def draw_of(rows: Sequence[DrawnFrom]) -> tuple[Rows, Draw]:
+def draw_of(rows: Sequence[DrawnFrom]) -> tuple[Rows, RowWeights]:
     """Return the order of rows by stratum, and their draw in that order.
 
     Rows of a stratum that are left stand for those that are missing.
@@ -131,7 +131,7 @@ def draw_of(rows: Sequence[DrawnFrom]) -> tuple[Rows, Draw]:
     answers = np.maximum(drawn / present, 1.0) / np.array([row.probability for row in rows])
     weights = answers / np.array([row.kept for row in rows])
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    return order, Draw(starts, answers[order], weights[order])
+    return order, RowWeights(starts, answers[order], weights[order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _Strata:
 
 
 def stratified_mean(
-    values: ArrayLike, draw: Draw, *, confidence: float, counts: bool = False, known: ArrayLike | None = None
+    values: ArrayLike, draw: RowWeights, *, confidence: float, counts: bool = False, known: ArrayLike | None = None
 ) -> Interval[Floats, Floats]:
     """Return weighted means with their intervals.
 
@@ -171,7 +171,7 @@ def stratified_mean(
     Returns:
         Arrays of the shape (...). The whole range with fewer than two values; nan for the mean without a value.
 
-    >>> draw = Draw.of([900, 100], [10, 10])
+    >>> draw = RowWeights.of([900, 100], [10, 10])
     >>> mean = stratified_mean([1.0] * 15 + [0.0] * 5, draw, confidence=0.95)
     >>> round(float(mean.estimate), 3), float(mean.lower) < 0.8, float(mean.upper) < 1
     (0.95, True, True)
@@ -196,7 +196,7 @@ def stratified_mean(
 
 
 def stratified_difference(
-    first: ArrayLike, second: ArrayLike, draw: Draw, *, confidence: float, counts: bool = False
+    first: ArrayLike, second: ArrayLike, draw: RowWeights, *, confidence: float, counts: bool = False
 ) -> Interval[Floats, Floats]:
     """Return the weighted means of first - second with their intervals, as `stratified_mean` has them.
 
@@ -211,7 +211,7 @@ def stratified_difference(
         confidence: level in (0, 1).
         counts: whether the values are counts.
 
-    >>> draw = Draw.of([900, 100], [10, 10])
+    >>> draw = RowWeights.of([900, 100], [10, 10])
     >>> gap = stratified_difference([1.0] * 20, [1.0] * 10 + [0.0] * 10, draw, confidence=0.95)
     >>> round(float(gap.estimate), 3)
     0.1
@@ -242,7 +242,7 @@ def stratified_difference(
     )
 
 
-def _strata(values: Floats, draw: Draw, known: Floats | None = None) -> _Strata:
+def _strata(values: Floats, draw: RowWeights, known: Floats | None = None) -> _Strata:
     has_value = np.asarray(~np.isnan(values).any(axis=tuple(range(values.ndim - 1))))
     starts = _joined(draw, has_value)
     sizes = np.diff(starts, append=has_value.size)
@@ -283,7 +283,7 @@ def _strata(values: Floats, draw: Draw, known: Floats | None = None) -> _Strata:
     return _Strata(share, n, mean, spread, np.asarray(estimate), np.asarray(between))
 
 
-def _joined(draw: Draw, has_value: NDArray[np.bool_]) -> Rows:
+def _joined(draw: RowWeights, has_value: NDArray[np.bool_]) -> Rows:
     """Return the starts of the strata of which each has two values, or more."""
     starts, have = [0], 0
     counts = np.add.reduceat(has_value.astype(np.intp), draw.starts)
