@@ -14,8 +14,9 @@ from ragtide.testing import interaction
 from ragtide_producers import FileOptions, read_rows
 from ragtide_producers.files.items import items_of, read_items
 from ragtide_roles.kept.choosing import ChosenSpecimen
-from ragtide_roles.kept.rows import LEFT_OUT, PROVENANCE, json_lines, rows, write_new
+from ragtide_roles.kept.rows import LEFT_OUT, json_lines, rows, write_new
 from ragtide_schemas import AnswerUsage, RagInteraction, Specimen, SpecimenLabeling
+from ragtide_schemas.drawn import PROVENANCE
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.times import utc_now
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.support.cases import for_each
 from tests.support.metric_events import event
 
-from ragtide import Summary, gate, score
+from ragtide import Summary, gate, score, score_batches
 from ragtide_offline.gates.sources import baseline_gaps
+from ragtide_offline.parts.results import summarize_batches
 from ragtide_offline.score.summary import summarize
 from ragtide_schemas import Estimate, MetricEvent
 from ragtide_schemas.drawn import DrawRecord, drawn_of
@@ -40,6 +42,11 @@ def summary(events: list[MetricEvent]) -> Summary:
 
 def adherence(of: Summary) -> Estimate:
     return next(estimate for estimate in of.estimates if estimate.metric == METRIC)
+
+
+def bare(estimate: Estimate) -> Estimate:
+    """Without the time of reading, and what depends on the order of the rows."""
+    return estimate.model_copy(update=dict.fromkeys(("updated_at", "recent", "n_out_of_order")))
 
 
 def test_a_summary_of_drawn_rows_is_about_the_traffic() -> None:
@@ -138,6 +145,10 @@ def test_a_drawn_set_from_a_file_is_weighted(tmp_path: Path) -> None:
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     found = score(path, labeler="local")
     assert found.as_dict()["drawn"] == {"rows": 200, "answers": 1380, "by_hand": 2}
+    batches = score_batches(pa.Table.from_pylist(lines), labeler="local")
+    assert [bare(estimate) for estimate in summarize_batches(batches).estimates] == [
+        bare(estimate) for estimate in found.estimates
+    ]
     weights = {row.interaction_id: 1 / row.sampling_probability for row in found.events if row.drawn}
     values = {row.interaction_id: row.scores[METRIC] for row in found.events if row.drawn}
     expected = np.average([values[name] for name in weights], weights=list(weights.values()))

@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ragtide_roles.kept.queue import DISPUTED_BY
-from ragtide_roles.kept.rows import PROVENANCE, row_of
+from ragtide_roles.kept.rows import row_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import METRICS, RagInteraction
+from ragtide_schemas.drawn import PROVENANCE
 from ragtide_schemas.limits import PROBABILITY_MIN
 from ragtide_schemas.suggestions import unknown
 

@@ -12,8 +12,8 @@ from ragtide_producers.files.chunk_rows import whole_rows
 from ragtide_producers.files.formats import Record
 from ragtide_producers.files.interactions import FileOptions, read_records, row_of
 from ragtide_producers.files.items import Item, items_of, read_items, record_of
-from ragtide_roles.kept.rows import PROVENANCE
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.drawn import PROVENANCE
 
 NO_OPTIONS: Final = FileOptions(unnamed="unnamed")
 

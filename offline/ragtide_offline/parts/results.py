@@ -1,7 +1,9 @@
 """The summary of results of `score_batches`, wherever and in whatever order they were made. Needs pyarrow."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -10,11 +12,12 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_producers import UnreadableFileError
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import MetricEvent
 from ragtide_schemas.suggestions import unknown
 
 from ..score.batches import SCHEMA, batches_of
 from ..score.interface import check_level
-from ..score.summary import OPTIONS, Summary, summary_of
+from ..score.summary import OPTIONS, Summary, n_rows, summary_of, summary_of_drawn
 from .part_files import columns_of_results
 
 
@@ -40,16 +43,24 @@ def summarize_batches(results: Any, *, strategy: str = "normal", confidence: flo
             f"{unknown('strategy', strategy, usable)}. Intervals that need the order of the rows come from score(), or "
             "from ragtide score merge"
         )
-    state, problems = AggregatorState(OPTIONS), list[str]()
+    state, problems, drawn = AggregatorState(OPTIONS), list[str](), list[MetricEvent]()
     for batch in batches_of(results):
         scored = _results(pa.Table.from_batches([batch]))
         faulty = scored.filter(pc.is_valid(scored["problem"])).select(["row", "problem"]).to_pylist()
         problems += [f"row {row['row']}: {row['problem']}" for row in faulty]
         ids = scored["interaction_id"].filter(pc.is_null(scored["problem"]))
-        rejected = state.apply_columns(columns_of_results(scored))
+        columns = columns_of_results(scored)
+        places = np.flatnonzero(pc.is_valid(scored.filter(pc.is_null(scored["problem"]))["drawn"]).to_numpy())
+        drawn += [columns.source.event(place) for place in places.tolist()]
+        rejected = state.apply_columns(columns)
         problems += [f"{ids[rejection.place]}: {rejection.error.detail}" for rejection in rejected]
     level = Settings.model_fields["confidence"].default if confidence is None else confidence
-    return summary_of(state, strategy=strategy, confidence=level, problems=problems, ordered=False)
+    summary = summary_of(state, strategy=strategy, confidence=level, problems=problems, ordered=False)
+    if not drawn:
+        return summary
+    by_hand = n_rows(summary) - len(drawn)
+    weighted = summary_of_drawn(drawn, by_hand, strategy=strategy, confidence=level, ordered=False)
+    return replace(weighted, problems=problems)
 
 
 def _results(table: Any) -> Any:

@@ -14,8 +14,8 @@ from ragtide_aggregator.statistics.intervals.asymptotic import enough_to_count
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.stratified import (
     STRATIFIED,
-    RowWeights,
     DrawnFrom,
+    RowWeights,
     draw_of,
     stratified_difference,
     stratified_mean,

@@ -13,13 +13,11 @@ from typing import Any, Final
 
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.drawn import PROVENANCE
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.printable import printable_json
 
 from .choosing import ChosenSpecimen
-
-PROVENANCE: Final = "ragtide"
-"""Name of the provenance in the metadata of a row."""
 
 LEFT_OUT: Final = frozenset({"run", "population_size", "user_id", "sampling_probability"})
 """Fields of an interaction that a row does not have: a row of a data set counts once, and names no user."""

@@ -9,8 +9,8 @@ from tests.support.cases import for_each
 
 from ragtide_aggregator.statistics.intervals.intervals import wilson
 from ragtide_aggregator.statistics.means.stratified import (
-    RowWeights,
     DrawnFrom,
+    RowWeights,
     draw_of,
     stratified_difference,
     stratified_mean,
