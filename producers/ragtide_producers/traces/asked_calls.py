@@ -1,6 +1,5 @@
 """Which model call asked for which call of a tool, with what arguments, and in which order."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -127,4 +126,6 @@ def _places_in(wanted: Sequence[ToolCall], tools: Sequence[Node]) -> dict[Node, 
 
 
 def _key_of(arguments: Any) -> str:
-    return json.dumps(asked(arguments), sort_keys=True, default=str)
+    fields = asked(arguments)
+    named = fields.get("arguments", fields)
+    return repr(sorted((str(name), repr(value)) for name, value in named.items()))

@@ -171,8 +171,8 @@ def test_calls_of_one_tool_are_ordered_by_their_arguments_and_by_time_where_noth
                                    tool("search_terms", found(TERMS), given=refund)])
     }  # fmt: skip
     assert orders == {("lamp", "refund", "lamp")}
-    unknown = [tool("search_terms", found(text), given={"place": place}) for place, text in enumerate((TERMS, LAMP))]
-    assert [call.arguments for call in recorded(asks, *unknown).calls] == [{"place": 0}, {"place": 1}]
+    unknown = [tool("search_terms", found(text), given=f"{{'a': {n}, 1: 2}}") for n, text in enumerate((TERMS, LAMP))]
+    assert [call.arguments["a"] for call in recorded(asks, *unknown).calls if call.arguments] == [0, 1]
 
 
 @pytest.mark.parametrize("ids", [("1", "2"), ("", "")], ids=["by ids", "by names"])
