@@ -2,7 +2,8 @@
 
 RagtideError
 ├── CheckpointError        a checkpoint cannot be read by this release, or is damaged
-└── TooManySegmentsError   too many segment values are read at the same time
+├── TooManySegmentsError   too many segment values are read at the same time
+└── UnknownReleaseError    a verdict is asked of a pipeline, version or release that does not exist
 
 StepFailedError is in checkpoint/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
 ValueError, because readers of a state treat it as bad input.
@@ -10,6 +11,7 @@ ValueError, because readers of a state treat it as bad input.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from ragtide_runtime.errors import RagtideError
 
@@ -23,6 +25,18 @@ class TooManySegmentsError(RagtideError):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"{most} other segment values were looked at within the last minute: try again in a minute")
+
+
+class UnknownReleaseError(RagtideError):
+    """A verdict is asked of something that does not exist; the message has the name that was probably meant.
+
+    Attributes:
+        what: `pipeline`, `version` (it never answered) or `release` (of versions that were not given).
+    """
+
+    def __init__(self, what: Literal["pipeline", "version", "release"], sentence: str) -> None:
+        super().__init__(sentence)
+        self.what = what
 
 
 class DamagedFieldError(ValueError):

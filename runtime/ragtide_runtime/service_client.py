@@ -1,6 +1,7 @@
 """Reads the HTTP service with a token, whose rights decide what is seen; each failure is one sentence."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,15 @@ T = TypeVar("T")
 
 
 class ServiceError(RagtideError):
-    """The HTTP service cannot be read, or refuses a question."""
+    """The HTTP service cannot be read, or refuses a question.
+
+    Attributes:
+        status: HTTP status of its answer; None without an answer that is its own.
+    """
+
+    def __init__(self, sentence: str, status: int | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +108,24 @@ class ServiceClient:
         """Close the connections."""
         await self._stack.aclose()
 
-    async def get(self, path: str, adapter: TypeAdapter[T], **query: str | float | bool | None) -> T:
+    async def get(self, path: str, adapter: TypeAdapter[T], **query: str | float | bool | Sequence[str] | None) -> T:
         """Return the answer to a question.
 
         Args:
             path: path of the route, such as `/v1/fleet`.
             adapter: reads the answer.
-            query: the parameters; one that is None is left out.
+            query: the parameters; one that is None is left out, and one with several values is repeated.
 
         Raises:
             ServiceError: the service does not answer, refuses, or answers something else.
         """
         assert self._http is not None  # noqa: S101 - the caller has entered it
-        parameters = {
-            name: str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in query.items()
+        parameters: list[tuple[str, str | int | float | bool | None]] = [
+            (name, str(value).lower() if isinstance(value, bool) else str(value))
+            for name, values in query.items()
+            for value in (values if isinstance(values, list | tuple) else (values,))
             if value is not None
-        }
+        ]
         try:
             # The timeout of the client is for each piece of an answer; this one is for reading and decoding the whole.
             async with (
@@ -126,7 +136,8 @@ class ServiceClient:
                 if reply.status_code == 200:
                     # Alerts and criteria are strict elsewhere; in an answer of a later release they may have more.
                     return await decode(body, None, partial(validate, adapter, extra="ignore"), LIMITS)
-                raise ServiceError(await decode(body, None, partial(self._problem, reply.status_code), LIMITS))
+                problem = await decode(body, None, partial(self._problem, reply.status_code), LIMITS)
+                raise ServiceError(problem, reply.status_code)
         except (TimeoutError, httpx2.TimeoutException):
             raise ServiceError(
                 f"ragtide serve at {self.url} did not answer within {self._timeout_s:g} s: try again"

@@ -40,7 +40,7 @@ from .page.traffic.route import router as traffic
 from .reading.context import Context
 from .reading.laboratory import PageReader
 from .routes import criteria as criteria_api
-from .routes import details, health, reading, traces, writing
+from .routes import details, health, reading, traces, verdict, writing
 
 DESCRIPTION = (
     "Interactions, feedback and traces of OpenTelemetry come in; estimates, alerts, runs and dead letters go out. "
@@ -79,6 +79,7 @@ ROUTERS: Final = (
     traces.router,
     reading.router,
     details.router,
+    verdict.router,
     criteria_api.router,
     health.router,
 )

@@ -24,6 +24,7 @@ from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 from ..alerts.watched_release import WatchedRelease
 from ..checkpoint.options import level_options, reader_options
+from ..errors import reading
 from ..estimates.estimates import estimates, metric_means
 from ..estimates.headline import MetricStanding
 from ..estimates.live import check_live
@@ -363,6 +364,20 @@ class Deployment:
         """Return the names of the pipelines that have estimates, in order."""
         listings = [await self._names.read(streams, (CheckpointField.ESTIMATE,)) for streams in self._partitions]
         return sorted({name for listing in listings for name in listing.by_pipeline(CheckpointField.ESTIMATE)})
+
+    async def keys(self, pipeline: str) -> list[EstimateKey]:
+        """Return the keys of the estimates of a pipeline.
+
+        Raises:
+            DamagedFieldError: a checkpoint names a key that cannot be read.
+        """
+        keys, kind = [], CheckpointField.ESTIMATE
+        for streams in self.settings.layout.all_of(pipeline):
+            listing = await self._names.read(streams, (kind,))
+            for name in listing.of_pipeline(kind, pipeline):
+                with reading(name):
+                    keys.append(EstimateKey.decode(name.removeprefix(kind)))
+        return keys
 
     async def releases(self, pipeline: str | None = None) -> list[WatchedRelease]:
         """Return the releases of a pipeline, or of all, the newest first.

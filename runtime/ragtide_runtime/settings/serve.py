@@ -257,11 +257,11 @@ class WebSettings(BaseModel):
 
 
 class McpSettings(BaseModel):
-    """`ragtide mcp`: the service whose numbers a program with a language model reads, and with which token."""
+    """`ragtide mcp` and `ragtide release --url`: the service whose numbers they read, and with which token."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoint: Annotated[str, StringConstraints(min_length=1, max_length=2000)] = f"http://127.0.0.1:{DEFAULT_PORT}"
     """Address of `ragtide serve`, with its path below a reverse proxy."""
     token: SecretStr | None = None
-    """Token of `serve.tokens` with the access `read`; it decides which pipelines and texts the model sees."""
+    """Token of `serve.tokens` with the access `read`; it decides which pipelines and texts they see."""
