@@ -16,9 +16,11 @@ from tests.consumers.specimens.test_keeping import worked
 from tests.end_to_end.test_serve import port_in
 from tests.support.doc_pages import blocks_of, page_text
 from tests.support.roles import running
+from tests.support.stored_releases import store, watched_release
 from tests.support.worse_answers import EVENTS, RULE, worse_answers
 from tests.web.page.test_item import METRIC
-from tests.web.test_details import OPERATOR, READER, SECRET, TOKENS, seed
+from tests.web.test_details import OPERATOR, READER, SECRET, TOKENS
+from tests.web.test_details import seed as seed_details
 
 from ragtide import LocalLabeler
 from ragtide.mcp_server.serving import ANSWER_CHARS, answered, service_of
@@ -43,12 +45,19 @@ CALLS: dict[str, dict[str, Any]] = {
     "alerts": {"firing": True},
     "alert": {"alert_id": "A-1"},
     "estimate": {"pipeline": "shop", "metric": METRIC, "last": "all"},
+    "verdict": {"pipeline": "shop"},
     "explain_metric": {"metric": "adherence", "pipeline": "shop"},
     "items": {"list": "worst", "pipeline": "shop", "metric": METRIC},
     "item": {"interaction_id": "i-1"},
     "why_not_scored": {"interaction_id": "i-9"},
 }
 """A call of every tool that reads the service."""
+
+
+async def seed(redis: Any) -> None:
+    """What the tools ask about."""
+    await seed_details(redis)
+    await store(redis, watched_release(fall=0.3))
 
 
 class Called(NamedTuple):
@@ -150,6 +159,9 @@ async def test_every_tool_answers_with_what_the_service_says(
         assert (line["alert_id"], line["state"]) == ("A-1", "firing")
         assert {fact["name"] for fact in answers["alert"]["facts"]} >= {"Cause", "Diagnosis", "How sure"}
         assert [item["interaction_id"] for item in answers["alert"]["worst"]] == ["i-1"]
+        assert answers["verdict"]["verdict"] == "worse"
+        assert "v2 is worse than v1" in answers["verdict"]["sentence"]
+        assert "points" not in answers["verdict"]["metrics"][0]
         explained = answers["explain_metric"]
         assert explained["definition"]["metric"] == METRIC
         assert explained["definition"]["does_not_tell"]

@@ -109,7 +109,7 @@ def _decide_condition(
     measured = {measurement.subject for measurement in here}
     why = f"{metric} was not measured" if measurements else "there are no scored interactions"
     scopes += [_not_measured(condition, field, subject, why) for subject in expected if subject not in measured]
-    scopes = [_apply_policy(scope, policy) for scope in scopes]
+    scopes = [apply_policy(scope, policy) for scope in scopes]
     return ConditionOutcome(condition.text, _worst(scope.outcome for scope in scopes), scopes)
 
 
@@ -188,7 +188,8 @@ def _no_values(measurement: Measurement) -> str:
     )
 
 
-def _apply_policy(scope: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
+def apply_policy(scope: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
+    """Return an outcome with what an undecided one counts as; what was not measured never passes."""
     if scope.outcome is not GateOutcome.UNDECIDED or policy is UndecidedPolicy.KEEP:
         return scope
     if policy is UndecidedPolicy.PASSED and not scope.measured:

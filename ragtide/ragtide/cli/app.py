@@ -19,6 +19,7 @@ from .commands.judge import criteria, judge
 from .commands.look import compare, dead_letters, estimates, explain, mcp, watch
 from .commands.operate import aggregator, bridge, demo, docs, doctor, serve, up, worker
 from .commands.publish import feedback, publish
+from .commands.release import release
 from .commands.replay import recorder, replay, rules
 from .commands.score import fit, score
 from .commands.trust import trust
@@ -28,7 +29,7 @@ from .running import Given, sentence_of
 GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Start": (demo, up, doctor, docs),
     "Publish": (publish, feedback, bridge),
-    "Look (live)": (watch, estimates, compare, explain, alerts, items, dead_letters, mcp),
+    "Look (live)": (watch, estimates, compare, release, explain, alerts, items, dead_letters, mcp),
     "Offline (files, without Redis)": (score, fit, trust),
     "Record and replay": (recorder, replay),
     "Experiments": (dataset, experiment),

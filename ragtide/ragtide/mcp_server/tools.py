@@ -13,6 +13,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline
 from ragtide_schemas.details import FLEET, AlertDetails, InteractionFate, KeptItem, KeptItemLine
 from ragtide_schemas.headline import HeadlineState
+from ragtide_schemas.release import Release
 
 from .answers import (
     NAME_CHARS,
@@ -120,6 +121,26 @@ async def estimate(
     return {"numbers": numbers, "left_out": len(headlines) - len(numbers)}
 
 
+async def verdict(
+    service: ServiceClient,
+    *,
+    pipeline: Annotated[Text, Field(description="The pipeline.")],
+    from_version: Annotated[Text | None, Field(description="The version that served before.")] = None,
+    to_version: Annotated[
+        Text | None, Field(description="The new version; both versions are found unless given.")
+    ] = None,
+    metric: Annotated[Text | None, Field(description="Only this metric, such as `trace.adherence`.")] = None,
+) -> dict[str, Any]:
+    """Say whether the new version of a pipeline is worse than the one beside which it serves, with each metric.
+
+    `sentence` has the verdict with both numbers: worse, not_worse, undecided, or not_comparable with the reason. It
+    holds at every look. `answers_to_go` says how many more scored answers a verdict needs.
+    """
+    versions = {"from": from_version, "to": to_version}
+    release = await service.get("/v1/verdict", _VERDICT, pipeline=pipeline, metric=metric, **versions)
+    return fields_of(release, exclude={"metrics": {"__all__": {"points"}}})
+
+
 async def items(
     service: ServiceClient,
     *,
@@ -218,13 +239,14 @@ def tools_of(settings: Settings, open_test: OpenTest | None = None) -> Sequence[
         headlines = await service.get("/v1/headlines", _HEADLINES, metric=name, pipeline=pipeline)
         return {"definition": metrics.fields(name), "numbers": [number_fields(headline) for headline in headlines[:50]]}
 
-    tools: list[Tool] = [fleet, alerts, alert, estimate, explain_metric, items, item, why_not_scored]
+    tools: list[Tool] = [fleet, alerts, alert, estimate, verdict, explain_metric, items, item, why_not_scored]
     return tools if open_test is None else [*tools, rule_test_tool(settings, open_test)]
 
 
 _ALERTS: Final = TypeAdapter(list[Alert])
 _ALERT: Final = TypeAdapter(AlertDetails)
 _HEADLINES: Final = TypeAdapter(list[Headline])
+_VERDICT: Final = TypeAdapter(Release)
 _LINES: Final = TypeAdapter(list[KeptItemLine])
 _ITEM: Final = TypeAdapter(KeptItem)
 _FATE: Final = TypeAdapter(InteractionFate)

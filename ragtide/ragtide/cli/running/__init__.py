@@ -175,6 +175,27 @@ class ExperimentGateOptions:
     ] = None
 
 
+@dataclass(frozen=True, slots=True)
+class VerdictLimits:
+    """The options about what a verdict is on, and from where it is read."""
+
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only this metric, such as trace.adherence; may be repeated.")
+    ] = None
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Largest loss that counts as not worse, in the metric's unit; default: releases.margin."),
+    ] = None
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Probability of a wrong verdict over all metrics and looks [RAGTIDE_RELEASES_ALPHA]."),
+    ] = None
+    url: Annotated[
+        str | None,
+        typer.Option(help="Address of ragtide serve to read in place of Redis; its token is in RAGTIDE_MCP_TOKEN."),
+    ] = None
+
+
 MAP: Final = "--map"
 
 

@@ -71,23 +71,12 @@ class GateOptions:
         """
         # Nothing is decided before the command's work, and most commands have no gate.
         from ragtide_offline.gates.deciding import decide_gate  # noqa: PLC0415
-        from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary  # noqa: PLC0415
 
         try:
             result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.reports.undecided)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
-        for line in gate_lines(result):
-            (err if as_json else out).print(line, markup=False, highlight=False, soft_wrap=True)
-        if self.reports.junit is not None:
-            write_file(self.reports.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
-        page = markdown_summary(result, f"ragtide {self.command}").encode()
-        step = os.environ.get(STEP_SUMMARY)
-        if self.reports.summary is not None:
-            write_file(self.reports.summary, page, "--summary")
-        elif step:
-            # A step's file may already hold the summaries of other commands.
-            write_file(Path(step), page, STEP_SUMMARY, append=True)
+        report_gate(result, self.command, self.reports, as_json=as_json)
         return result
 
     def decide_experiment(self, state: "ExperimentState", *, as_json: bool) -> "GateResult":
@@ -103,6 +92,42 @@ class GateOptions:
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--config or --baseline") from None
         return self.decide(measured, as_json=as_json)
+
+
+def report_gate(result: "GateResult", command: str, reports: GateReports, *, as_json: bool) -> None:
+    """Print the result of a gate (on standard error beside JSON), and write its files.
+
+    Args:
+        result: of the gate.
+        command: name of the command, for the reports.
+        reports: where to write.
+
+    Raises:
+        ConfigurationError: a file cannot be written.
+    """
+    from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary  # noqa: PLC0415 - as above
+
+    for line in gate_lines(result):
+        (err if as_json else out).print(line, markup=False, highlight=False, soft_wrap=True)
+    if reports.junit is not None:
+        write_file(reports.junit, junit_xml(result, f"ragtide {command}"), "--junit")
+    page = markdown_summary(result, f"ragtide {command}").encode()
+    step = os.environ.get(STEP_SUMMARY)
+    if reports.summary is not None:
+        write_file(reports.summary, page, "--summary")
+    elif step:
+        # A step's file may already hold the summaries of other commands.
+        write_file(Path(step), page, STEP_SUMMARY, append=True)
+
+
+def check_reports(reports: GateReports) -> None:
+    """Refuse a file for a report that is in no folder: the command may work for hours before it writes the file.
+
+    Raises: typer.BadParameter if there is no folder.
+    """
+    for option, path in (("--junit", reports.junit), ("--summary", reports.summary)):
+        if path is not None and not path.parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
 
 
 def gate_of(
@@ -123,10 +148,7 @@ def gate_of(
                 f"--junit, --summary and --undecided are for gates: give {FAIL_IF} 'trace.adherence < 0.8', too"
             )
         return None
-    for option, path in (("--junit", reports.junit), ("--summary", reports.summary)):
-        # The command may score for hours before it writes the file.
-        if path is not None and not path.parent.is_dir():
-            raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
+    check_reports(reports)
     from ragtide_roles.rule_checks import known_metrics  # noqa: PLC0415 - only a gate needs it
 
     from .redis import criteria_of_metrics  # noqa: PLC0415 - as above
