@@ -1,5 +1,7 @@
 """The list of names is what a walk through the checkpoint finds, or it counts for nothing."""
 
+import re
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.checkpoint.name_index import LISTED, listed_names, missing_names
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.reading.field_names import FieldNames
+from ragtide_runtime.redis import scripts
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 
@@ -45,6 +48,11 @@ async def test_the_list_has_every_name_after_every_step(async_redis: Any, given:
             mine = [one for one in step_of(number, start) if owner.streams in settings.layout.all_of(one.pipeline)]
             await owner.commit(*mine)
             assert await listed(async_redis, owner.streams) == await names_in(async_redis, owner.streams), number
+
+
+def test_commits_list_the_kinds_that_readers_look_for() -> None:
+    script = files(scripts).joinpath("shared", "field_names.lua").read_text()
+    assert set(re.findall(r"\[CHECKPOINT_(\w+)\] = true", script)) == {kind.name for kind in LISTED}
 
 
 @pytest.mark.parametrize("adds", [True, False])

@@ -4,7 +4,7 @@
 local LISTED = {
     [CHECKPOINT_ESTIMATE] = true, [CHECKPOINT_CLUSTERS] = true, [CHECKPOINT_PAIR] = true,
     [CHECKPOINT_CLUSTER_SCOPE] = true, [CHECKPOINT_DECLARED] = true, [CHECKPOINT_RULE_STATE] = true,
-    [CHECKPOINT_LEVEL] = true, [CHECKPOINT_HISTORY_SERIES] = true,
+    [CHECKPOINT_LEVEL] = true, [CHECKPOINT_HISTORY_SERIES] = true, [CHECKPOINT_RELEASE] = true,
 }
 -- Lua passes at most 7,999 values to a function.
 local FIELDS_AT_ONCE = 1000
