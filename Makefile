@@ -8,7 +8,7 @@ SOURCES := schemas runtime producers consumers aggregator roles offline web ragt
 
 CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
 
-.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy preferences judge racing mixshift adjusted explained movedsteps movedtools callcosts scaling recovery steady safety specimens pagespeed latency growth light peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy preferences judge racing mixshift adjusted explained movedsteps movedtools callcosts canaries scaling recovery steady safety specimens pagespeed latency growth light peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -290,6 +290,9 @@ movedtools: .venv/.dev ## inject faults into tools of an agent: which tool the a
 
 callcosts: .venv/.dev ## count the judge's calls and tokens on runs with 1, 4 and 16 calls; write benchmarks/measured/call_costs.md
 	$(BIN)/python benchmarks/call_costs.py > benchmarks/measured/call_costs.md
+
+canaries: .venv/.dev ## simulate releases: wrong verdicts, and answers until the right one; write benchmarks/measured/canaries.md
+	$(BIN)/python benchmarks/canaries.py > benchmarks/measured/canaries.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv .venv-lowest .venv-pythons .venv-instrumentations .venv-engines .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

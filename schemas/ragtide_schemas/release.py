@@ -28,9 +28,9 @@ RELEASE_RULE: Final = "release"
 WORSE_RULE: Final = "release_worse"
 """Rule of the alert that says that the new version is worse."""
 
-SLOTS: Final = 12
-"""Metrics, each by one labeler, among which the budget of a release is divided. It is fixed, so that it holds for
-metrics that come later."""
+SLOTS: Final = (*[0.12] * 6, *[0.28 / 6] * 6)
+"""Parts of the budget of a release for its metrics, each by one labeler, in the order in which they come. They are
+fixed, so that the budget holds for metrics that come later; further metrics are not compared."""
 
 
 class ReleasePoint(AnswerModel):

@@ -186,8 +186,10 @@ class ReleaseMetric:
             return "undecided"
         falls = self.key.better is Direction.HIGHER
         margin = self._margin(limits)
-        against = self.compared.log_evidence(0.0)[0 if falls else 1]
-        within = self.compared.log_evidence(-margin if falls else margin)[1 if falls else 0]
+        if falls:
+            against, within = self.compared.log_evidence(0.0, -margin)
+        else:
+            within, against = self.compared.log_evidence(margin, 0.0)
         if within >= -log(limits.not_worse):
             return "not_worse"
         return "worse" if against >= -log(limits.worse) else "undecided"

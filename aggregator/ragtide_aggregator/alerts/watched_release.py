@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, Final
@@ -83,7 +83,9 @@ class WatchedRelease:
         # Answers of each version, of which those of an hour ago count half.
         self._recent, self._recent_ms = [0.0, 0.0], opened_ms
         self._metrics: dict[EstimateKey, ReleaseMetric] = {}
+        # Metrics that compared something since the last decision, and the verdicts before.
         self._news: set[EstimateKey] = set()
+        self._verdicts: dict[EstimateKey, Verdict] = {}
 
     def take(self, *, second: bool, stratum: int, values: Sequence[tuple[EstimateKey, float]], time_ms: int) -> None:
         """Add the scores of an answer, or of a closed session of one version.
@@ -115,7 +117,7 @@ class WatchedRelease:
 
     def _metric(self, key: EstimateKey) -> ReleaseMetric | None:
         metric = self._metrics.get(key)
-        if metric is None and is_compared(key) and len(self._metrics) < SLOTS:
+        if metric is None and is_compared(key) and len(self._metrics) < len(SLOTS):
             # What no labeler decides is the same by each of them.
             definition = METRICS.get(key.metric)
             measured = definition is not None and not definition.from_labels and key.measure is None
@@ -143,15 +145,14 @@ class WatchedRelease:
         news, self._news = self._news, set()
         if self.decided_ms is not None or not news:
             return False
-        limits = self._limits()
-        for key in sorted(news, key=EstimateKey.encode):
-            if self._metrics[key].verdict(limits) == "worse":
-                self.verdict, self.decided_by, self.decided_ms = "worse", key.metric, time_ms
-                return True
-        if self._verdict(limits, self._metrics.values()) == "not_worse":
-            self.verdict, self.decided_ms = "not_worse", time_ms
-            return True
-        return False
+        for part, (key, metric) in zip(SLOTS, self._metrics.items(), strict=False):
+            if key in news or key not in self._verdicts:
+                self._verdicts[key] = metric.verdict(self._limits(part))
+        verdict = self._verdict(self._verdicts)
+        if verdict in {"worse", "not_worse"}:
+            self.verdict, self.decided_ms = verdict, time_ms
+            self.decided_by = next((key.metric for key in self._metrics if self._verdicts.get(key) == "worse"), None)
+        return self.decided_ms is not None
 
     def finish(self, end: ReleaseEnd, time_ms: int) -> None:
         """End the release: a version has no traffic any more, or the longest time has passed."""
@@ -161,20 +162,20 @@ class WatchedRelease:
         """Return whether the longest time has passed."""
         return time_ms - self.opened_ms >= self._options.until_ms
 
-    def _limits(self, compared: int = SLOTS, margin: float | None = None, alpha: float | None = None) -> Limits:
+    def _limits(self, part: float, margin: float | None = None, alpha: float | None = None) -> Limits:
         budget, options = alpha or self._options.alpha, self._options
-        return Limits(budget / compared, budget, options.margin, options.margin_relative, margin)
+        return Limits(budget * part, budget, options.margin, options.margin_relative, margin)
 
-    def _verdict(self, limits: Limits, metrics: Collection[ReleaseMetric]) -> Verdict:
-        verdicts = {metric.key: metric.verdict(limits) for metric in metrics if not self._one_sided(metric)}
-        if "worse" in verdicts.values():
+    def _verdict(self, verdicts: Mapping[EstimateKey, Verdict]) -> Verdict:
+        compared = {key: verdict for key, verdict in verdicts.items() if not self._one_sided(self._metrics[key])}
+        if "worse" in compared.values():
             return "worse"
-        if not verdicts:
-            return "not_comparable" if metrics else "undecided"
-        scores = {metric.key.metric for metric in metrics} - RELATIVE
+        if not compared:
+            return "not_comparable" if verdicts else "undecided"
         # A score that no labeler gave to both versions is not known to be as good.
-        fine = all(verdict == "not_worse" for verdict in verdicts.values())
-        return "not_worse" if fine and scores <= {key.metric for key in verdicts} else "undecided"
+        scores = {key.metric for key in verdicts} - RELATIVE
+        fine = all(verdict == "not_worse" for verdict in compared.values())
+        return "not_worse" if fine and scores <= {key.metric for key in compared} else "undecided"
 
     def _one_sided(self, metric: ReleaseMetric) -> bool:
         return any(not mine and answers >= ONE_SIDED for mine, answers in zip(metric.n, self.n, strict=True))
@@ -213,17 +214,19 @@ class WatchedRelease:
             ValueError: a metric is unknown; the message has what was meant.
         """
         chosen = self._chosen(metrics)
-        limits = self._limits(SLOTS if metrics is None else max(len(chosen), 1), margin, alpha)
+        parts = SLOTS if metrics is None else [1 / max(len(chosen), 1)] * len(chosen)
         at_ms = max(self._recent_ms, at_ms or 0)
         share, an_hour = self._traffic(at_ms)
-        rows = []
-        for metric in chosen:
+        rows, verdicts = list[MetricVerdict](), dict[EstimateKey, Verdict]()
+        for part, metric in zip(parts, chosen, strict=False):
+            limits = self._limits(part, margin, alpha)
             row = metric.record(limits, an_hour=an_hour, answers=self.n[1], confidence=_CONFIDENCE, points=points)
+            verdicts[metric.key] = row.verdict
             if self._one_sided(metric):
                 row = row.model_copy(update={"verdict": "not_comparable", "reason": self._why(metric)})
             rows.append(row)
         rows.sort(key=lambda row: (_WORST_FIRST.index(row.verdict), row.metric in RELATIVE))
-        verdict = self._verdict(limits, chosen)
+        verdict = self._verdict(verdicts)
         if metrics is None and margin is None and alpha is None and self.decided_ms is not None:
             verdict = self.verdict
         reason = None
@@ -232,7 +235,7 @@ class WatchedRelease:
         decided = None if self.decided_ms is None else from_milliseconds(self.decided_ms)
         return Release(
             pipeline=self.pipeline, from_version=self.from_version, to_version=self.to_version, verdict=verdict,
-            reason=reason, sentence=self._sentence(verdict, rows, reason), alpha=limits.not_worse,
+            reason=reason, sentence=self._sentence(verdict, rows, reason), alpha=alpha or self._options.alpha,
             opened_at=from_milliseconds(self.opened_ms), decided_at=decided, decided_by=self.decided_by,
             ended_at=None if self.ended_ms is None else from_milliseconds(self.ended_ms), end=self.end,
             n=(self.n[0], self.n[1]), share=share, an_hour=an_hour,

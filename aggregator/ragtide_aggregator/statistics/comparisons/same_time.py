@@ -24,6 +24,7 @@ variables by betting", JRSS B 86(1) (stakes, and the interval by inversion).
 """
 
 import struct
+from collections.abc import Sequence
 from math import log
 from typing import Final
 
@@ -43,13 +44,13 @@ DIFFERENCES: Final = np.array([*(-step for step in reversed(STEPS)), 0.0, *STEPS
 FRACTIONS: Final = np.array([0.05, 0.11, 0.3, 0.7])
 """Stakes of the bettors, as fractions of the largest stake."""
 
-SHARES: Final = np.array([0.2, 0.45, 0.25, 0.1])
+SHARES: Final = np.array([0.3, 0.5, 0.12, 0.08])
 """Share of the capital of each stake at the beginning: most has the one that finds a fall of a tenth of the answers."""
 
-MOST_OF_A_SIDE: Final = 16
+MOST_OF_A_SIDE: Final = 24
 """Most values of a side of a block, the newest. More would hardly narrow the interval."""
 
-LEAST_OF_A_BLOCK: Final = 8
+LEAST_OF_A_BLOCK: Final = 16
 """Least values of a block that closes; it has at least one of each side."""
 
 _SIDES: Final = np.array([-1.0, 1.0]).reshape(2, 1, 1)
@@ -89,7 +90,7 @@ class SameTimeDifference:
         self._capital = np.zeros((2, DIFFERENCES.size, FRACTIONS.size))
         self._differences = unit * DIFFERENCES
 
-    def add(self, *, second: Floats | list[float], first: Floats | list[float], center: float) -> None:
+    def add(self, *, second: Floats | Sequence[float], first: Floats | Sequence[float], center: float) -> None:
         """Add a block.
 
         Args:
@@ -105,8 +106,10 @@ class SameTimeDifference:
             of_second * np.stack([1 - hypothesis, hypothesis]), of_first * np.array([[center], [1 - center]])
         )
         stakes = _SIDES * FRACTIONS / np.maximum(losses, _LEAST_LOSS * self.unit)[..., None]
-        gains = np.log1p(of_second * stakes * (y[:, None, None, None] - hypothesis[:, None])).sum(axis=0)
-        gains += np.log1p(-of_first * stakes * (x[:, None, None, None] - center)).sum(axis=0)
+        # Few factors above 0, so that their product is far from the smallest number.
+        factors = 1 + of_second * stakes * (y[:, None, None, None] - hypothesis[:, None])
+        others = 1 - of_first * stakes * (x[:, None, None, None] - center)
+        gains = np.log(factors.prod(axis=0) * others.prod(axis=0))
         self._count(gains, of_second * y.size, float(y.mean() - x.mean()), (y.size, x.size))
 
     def add_session(self, *, second: float, first: float, sizes: tuple[int, int]) -> None:
@@ -151,18 +154,19 @@ class SameTimeDifference:
         lower = _end(self._differences, above, alpha_lower, -1.0)
         return Interval(estimate, min(lower, estimate), max(upper, estimate))
 
-    def log_evidence(self, difference: float) -> tuple[float, float]:
-        """Return the logarithms of the capital against a difference of so much or more, and of so much or less.
+    def log_evidence(self, at_least: float, at_most: float) -> tuple[float, float]:
+        """Return the logarithms of the capital against a difference of `at_least` or more, and of `at_most` or less.
 
         Args:
-            difference: one of `DIFFERENCES` times the unit; of another one the next that has less evidence counts.
+            at_least: one of `DIFFERENCES` times the unit; for another one the next that has less evidence counts.
+            at_most: as well.
         """
         below, above = self._evidence()
-        at_least = int(np.searchsorted(self._differences, difference - 1e-12))
-        at_most = int(np.searchsorted(self._differences, difference + 1e-12, side="right")) - 1
+        low = int(np.searchsorted(self._differences, at_least + 1e-12, side="right")) - 1
+        high = int(np.searchsorted(self._differences, at_most - 1e-12))
         return (
-            float(below[at_most]) if at_most >= 0 else -np.inf,
-            float(above[at_least]) if at_least < above.size else -np.inf,
+            float(below[low]) if low >= 0 else -np.inf,
+            float(above[high]) if high < above.size else -np.inf,
         )
 
     def _evidence(self) -> Floats:
