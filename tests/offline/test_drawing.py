@@ -37,7 +37,7 @@ def answers(some: st.DrawFn) -> Answers:
 
     scores = listed(st.one_of(st.none(), st.floats(0, 1)))
     return Answers(
-        masses=1 / np.array(listed(st.sampled_from([1.0, 0.5, 0.01]))),
+        weights=1 / np.array(listed(st.sampled_from([1.0, 0.5, 0.01]))),
         duplicates=listed(st.integers(0, 20)),
         owners=listed(st.sampled_from([None, "a", "b", "c"])),
         values={"lang": listed(st.sampled_from(["de", "en", "fr", "it", "x|y"]))},
@@ -61,8 +61,7 @@ def test_every_draw_stands_for_all_answers(one: Answers, rows: int, seed: int, m
     """Horvitz and Thompson's estimate of the number of answers is exact, whatever was drawn."""
     draws = drawn(one, rows, seed, most)
     assert all(0 < row.probability <= 1 + 1e-9 for row in draws.rows)
-    own = one.masses / one.masses.mean()
-    assert sum(own[row.place] / row.probability for row in draws.rows) == pytest.approx(len(one))
+    assert sum(1 / row.probability for row in draws.rows) == pytest.approx(len(one))
     assert sum(stratum.of for stratum in draws.strata) == pytest.approx(len(one))
     assert sum(stratum.rows for stratum in draws.strata) == len(draws.rows) == len({row.place for row in draws.rows})
     assert sum(stratum.answers for stratum in draws.strata) == len(one) - draws.near_duplicates - draws.of_owners
@@ -126,13 +125,12 @@ def traffic() -> tuple[Answers, Any]:
 def test_weighted_rows_are_unbiased_with_duplicates_owners_and_a_sampled_source(most: int | None) -> None:
     """The estimate of a total over draws, and the plain mean beside it, which is biased: the test can see a bias."""
     one, truth = traffic()
-    want = float(one.masses @ truth / one.masses.sum())
-    own, weighted, plain = one.masses / one.masses.mean(), [], []
+    want, weighted, plain = float(one.weights @ truth), [], []
     for seed in range(800):
         rows = draw(one, 60, seed=seed, most_per_owner=most).rows
         # The probability in the traffic is that of the source times that of the draw.
-        weighted.append(sum(own[row.place] * truth[row.place] / row.probability for row in rows) / len(one))
-        plain.append(np.mean([truth[row.place] for row in rows]))
+        weighted.append(sum(one.weights[row.place] * truth[row.place] / row.probability for row in rows))
+        plain.append(np.mean([truth[row.place] for row in rows]) * one.weights.sum())
     error = np.std(weighted) / np.sqrt(len(weighted))
     assert abs(np.mean(weighted) - want) < 3.5 * error
     assert abs(np.mean(plain) - want) > 3.5 * error

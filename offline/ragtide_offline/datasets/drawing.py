@@ -1,10 +1,11 @@
 """Draws rows from answers so that each answer of the traffic has a known probability of being a row. No clock, no I/O.
 
-Each answer has a mass: the number of answers that it stands for. A phase that leaves answers out gives their mass to
-those that stay, so the sum of all masses never changes.
+Each answer has a mass, at first 1: the number of answers that it stands for. A phase that leaves answers out gives
+their mass to those that stay, so the sum of all masses never changes.
 
-1. Of near duplicates one is chosen with a probability in proportion to its mass, and gets the mass of all.
-2. Of the answers of an owner (a user or a session) at most k are chosen in the same way, and share the owner's mass.
+1. Of near duplicates one is chosen, each with the same probability, and gets the mass of all.
+2. Of the answers of an owner (a user or a session) at most k are chosen, with probabilities in proportion to their
+   masses, and share the owner's mass.
 3. The answers that are left are divided into strata. Strata with few answers are merged.
 4. A stratum of the mass N gets n rows (`allocation`), each answer with the probability n * mass / N. So every row of a
    stratum stands for N / n answers. An answer whose mass is larger than that is a row for certain, with its own mass.
@@ -12,10 +13,10 @@ those that stay, so the sum of all masses never changes.
 The probability of a row is the product of those of its phases; the sum of 1 / probability over the rows is the number
 of the answers, whatever was drawn. Phases 1, 2 and 4 draw by `systematic`.
 
-Allocation: n is in proportion to N (1 + s / S) / 2, with s the spread that the cheap scores allow in the stratum, and S
-the mean of s over all answers. It is the mean of proportional allocation and Neyman's, so its variance is never more
-than twice that of proportional allocation, however wrong the cheap scores are. Values in [0, 1] with the mean m have a
-standard deviation of at most sqrt(m (1 - m)), with equality for verdicts of yes or no.
+Allocation: n is in proportion to N (1 + s / S) / 2, with N in answers of the traffic, s the spread that the cheap
+scores allow in the stratum, and S the mean of s. It is the mean of proportional allocation and Neyman's, so its
+variance is never more than twice that of proportional allocation, however wrong the cheap scores are. Values in [0, 1]
+with the mean m have a standard deviation of at most sqrt(m (1 - m)), with equality for verdicts of yes or no.
 
 Sources: Neyman (1934), Journal of the Royal Statistical Society 97; Goodman and Kish (1950), Journal of the American
 Statistical Association 45, for systematic draws in random order; Sarndal, Swensson, Wretman (1992), Model Assisted
@@ -71,8 +72,8 @@ class TooFewAnswersError(ValueError):
 class Answers:
     """Answers to draw from, one element each."""
 
-    masses: Floats
-    """Number of answers of the traffic that each stands for, on any scale; positive."""
+    weights: Floats
+    """Number of answers of the traffic for which each stands; positive. Strata that stand for more get more rows."""
     duplicates: Sequence[int]
     """Number of the group of near duplicates; answers with one number are near duplicates."""
     owners: Sequence[str | None]
@@ -88,7 +89,7 @@ class Answers:
 
     def __len__(self) -> int:
         """Return the number of answers."""
-        return len(self.masses)
+        return len(self.weights)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Stratum:
     rows: int
     """Number of rows."""
     means: Mapping[str, float]
-    """Mean cheap scores of all its answers, by metric, if each has one."""
+    """Mean cheap scores of its answers that have one, by metric."""
 
     @cached_property
     def probability(self) -> float:
@@ -147,8 +148,7 @@ def draw(answers: Answers, rows: int, *, seed: int, most_per_owner: int | None =
     """
     rng = np.random.default_rng(seed)
     places = np.arange(len(answers))
-    masses = answers.masses / answers.masses.mean() if len(answers) else answers.masses
-    probabilities = np.ones(len(answers))
+    masses, probabilities = np.ones(len(answers)), np.ones(len(answers))
 
     def keep(groups: Sequence[object], most: int) -> int:
         """Let at most `most` answers of each group stand for it, and return how many answers were left out."""
@@ -180,18 +180,18 @@ def draw(answers: Answers, rows: int, *, seed: int, most_per_owner: int | None =
     drawn_rows: list[DrawnRow] = []
     cells = _strata(answers, places, masses, rows)
     counts = allocation(
-        np.array([masses[members].sum() for members in cells.values()]),
+        np.array([masses[members] @ answers.weights[members] for members in cells.values()]),
         np.array([len(members) for members in cells.values()]),
         _spreads(answers, masses, list(cells.values())),
         rows,
     )
     for (name, members), count in zip(cells.items(), counts.tolist(), strict=True):
         mass = masses[members]
-        means = {
-            metric: float(mass @ scores[members] / mass.sum())
-            for metric, scores in (answers.scores or {}).items()
-            if not np.isnan(scores[members]).any()
-        }
+        means = {}
+        for metric, scores in (answers.scores or {}).items():
+            known = ~np.isnan(scores[members])
+            if known.any():
+                means[metric] = float(mass[known] @ scores[members][known] / mass[known].sum())
         total = float(mass.sum())
         of = round(total) if abs(total - round(total)) < 1e-6 else total
         stratum = Stratum(name, of, len(members), count, means)

@@ -178,7 +178,7 @@ def draw_set(
         raise ConfigurationError(f"no answer of {source.name} has a {per}: leave --most-per out")
     texts = [answer.text for answer in answers]
     known = Answers(
-        masses=np.array([1 / answer.probability for answer in answers]),
+        weights=np.array([1 / answer.probability for answer in answers]),
         duplicates=range(len(answers)) if options.keep_duplicates else duplicate_groups(texts),
         owners=[answer.owner for answer in answers],
         values=_values(source, answers, strata, metric or DEFAULT_METRIC, labeler),
@@ -328,6 +328,7 @@ def _rows(  # noqa: PLR0917
         if row is None:
             continue
         stratum = row.stratum
+        scores = {name: float(table[name][row.place]) for name in stratum.means}
         about: dict[str, Any] = {
             "draw": number,
             "stratum": stratum.name,
@@ -339,7 +340,7 @@ def _rows(  # noqa: PLR0917
         if stratum.means:
             about |= {
                 "labeler": labeler,
-                "scores": {name: round(float(table[name][row.place]), _DECIMALS) for name in stratum.means},
+                "scores": {name: round(score, _DECIMALS) for name, score in scores.items() if not np.isnan(score)},
                 "means": {name: round(mean, _DECIMALS) for name, mean in stratum.means.items()},
             }
         origin = {**source.origin(interaction), ABOUT: about}
