@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 
 from ragtide_aggregator.statistics.comparisons.weighted_samples import WeightedSample, sample_difference
 from ragtide_offline.datasets.expiry import CHANCE, DocumentSightings, RowExpiry, document_names
-from ragtide_offline.datasets.traits import ComparedAnswer, compare_traits, rows_to_add
+from ragtide_offline.datasets.traits import AnswerProfile, compare_traits, rows_to_add
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.interaction import RetrievedDocument
 
@@ -22,7 +22,7 @@ FREQUENT = 1 / np.arange(1, len(WORDS) + 1)
 
 def answers(
     rng: np.random.Generator, count: int, *, side: str, german: float = 0.25, per_session: int = 1, drawn: bool = False
-) -> list[ComparedAnswer]:
+) -> list[AnswerProfile]:
     """Return answers of sessions that have one language each; drawn answers have unequal weights."""
     made = []
     for number in range(count):
@@ -34,7 +34,7 @@ def answers(
         words = rng.choice(WORDS, size=1 + rng.poisson(6), p=FREQUENT / FREQUENT.sum())
         session = number // per_session
         made.append(
-            ComparedAnswer(
+            AnswerProfile(
                 ("shop", f"{side}-{number}"),
                 " ".join(words),
                 {"lang": lang, "plan": "abcd"[int(rng.integers(4))]},
@@ -46,7 +46,7 @@ def answers(
     return made
 
 
-def certain(rows: Sequence[ComparedAnswer], traffic: Sequence[ComparedAnswer]) -> list[str]:
+def certain(rows: Sequence[AnswerProfile], traffic: Sequence[AnswerProfile]) -> list[str]:
     return [gap.trait.name for gap in compare_traits(rows, traffic) if gap.is_certain]
 
 
@@ -79,7 +79,7 @@ def test_rows_of_unequal_probabilities_stand_for_the_traffic() -> None:
     rng = np.random.default_rng(5)
     rows, traffic = answers(rng, 400, side="set", drawn=True), answers(rng, 2000, side="traffic")
     assert certain(rows, traffic) == []
-    once = [ComparedAnswer(row.key, row.question, row.segments, row.unit, 1.0, row.scores) for row in rows]
+    once = [AnswerProfile(row.key, row.question, row.segments, row.unit, 1.0, row.scores) for row in rows]
     assert "lang=de" in certain(once, traffic)
 
 
@@ -87,12 +87,14 @@ def test_answers_of_one_session_count_as_one_where_they_depend_on_each_other() -
     rng = np.random.default_rng(1)
     alone = answers(rng, 400, side="traffic", per_session=1)
     together = answers(rng, 400, side="traffic", per_session=40)
-    rows = answers(rng, 200, side="set")
-    widths = []
+    rows = answers(rng, 400, side="set")
+    widths: dict[str, list[float]] = {"lang=en": [], "plan=a": []}
     for traffic in (alone, together):
-        (gap,) = (gap for gap in compare_traits(rows, traffic) if gap.trait.name == "lang=en")
-        widths.append(gap.difference.upper - gap.difference.lower)
-    assert widths[1] > 1.5 * widths[0]
+        for gap in compare_traits(rows, traffic):
+            if gap.trait.name in widths:
+                widths[gap.trait.name].append(gap.difference.upper - gap.difference.lower)
+    assert widths["lang=en"][1] > 1.5 * widths["lang=en"][0]
+    assert widths["plan=a"][1] < 1.5 * widths["plan=a"][0], "a plan is of an answer, not of its session"
 
 
 @for_each("share, size", [(0.02, 60), (0.5, 60), (0.98, 200), (0.9, 30)])
@@ -111,7 +113,7 @@ def test_the_interval_of_a_difference_covers_it(share: float, size: int) -> None
 def test_words_that_may_name_a_person_are_not_compared() -> None:
     """A word of fewer than five sessions, a number, an address: a status has none of them."""
     questions = ["mail ann@shop.example card 4111111111111111 refund", "refund of miller"]
-    rows = [ComparedAnswer(("p", f"{n}"), questions[n > 11], {}, f"{n}", 1.0, {}) for n in range(15)]
+    rows = [AnswerProfile(("p", f"{n}"), questions[n > 11], {}, f"{n}", 1.0, {}) for n in range(15)]
     names = {gap.trait.name for gap in compare_traits(rows, rows) if gap.trait.kind == "word"}
     assert names == {"mail", "card", "refund"}
 
@@ -176,6 +178,8 @@ def test_what_is_too_rare_or_not_seen_is_never_called_expired() -> None:
     row = interaction(1, SINCE - timedelta(days=20), "rare")
     seen_twice = [row, *days(-20, -19, "rare", each=2), *days(-20, 30, "other")]
     assert expiry_of(row, seen_twice).state == "may_have_expired"
+    own_session_aside = [row, *days(-20, -19, "rare", each=2), *days(-20, -10, "other"), *days(0, 40, "other")]
+    assert expiry_of(row, own_session_aside).state == "may_have_expired", "the row is there on account of its session"
     of_one_session = [row, *days(-20, -19, "rare", each=50, sessions=False), *days(-20, 30, "other")]
     assert expiry_of(row, of_one_session).state == "may_have_expired", "one session is one sighting"
     assert expiry_of(row, days(-20, 30, "other")).state == "not_known"

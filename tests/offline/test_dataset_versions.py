@@ -89,11 +89,12 @@ def test_the_rows_of_a_version_are_those_of_its_parent_without_the_removed_and_w
         versions = versions.followed_by(rows, made_at=NOW, command=None)
         contents.append(dict(content_of(rows)))
     assert len(versions.versions) == 40
-    parent = None
+    parent, n_rows = None, 0
     for version, before, now in zip(versions.versions, contents, contents[1:], strict=False):
         assert {name: row for name, row in before.items() if name not in version.removed} | version.added == now
         assert (version.parent, version.n_rows) == (parent, len(now))
-        parent = version.digest
+        assert version.n_rows == n_rows - len(version.removed) + len(version.added)
+        parent, n_rows = version.digest, version.n_rows
     assert DataSetVersions.decode(versions.encode()) == versions
     assert versions.content() == contents[-1]
     assert versions.edit(rows) is None

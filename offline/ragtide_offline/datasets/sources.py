@@ -20,7 +20,7 @@ from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, RagInteraction, Specimen
 from ragtide_schemas.limits import PROBABILITY_MIN
 
-from ..replay.selection import Selection
+from ..replay.selection import Selection, first_entry
 from ..score.lines import EXTRAS
 
 MOST_ANSWERS: Final = 100_000
@@ -142,7 +142,7 @@ def source_of_recording(recording: Recording, selection: Selection) -> AnswerSou
     """
     scores: defaultdict[Key, Scores] = defaultdict(dict)
     feedback: defaultdict[Key, dict[str, float]] = defaultdict(dict)
-    entries = partial(recording.entries, pipelines=selection.pipelines)
+    entries = partial(recording.entries, since=first_entry(selection), pipelines=selection.pipelines)
     for entry in entries(EntryKind.METRICS):
         event = cast("MetricEvent", entry.model)
         if event.run is None and not event.is_tick and not event.is_session and selection.takes(event):

@@ -12,7 +12,7 @@ from ragtide_schemas import RagInteraction
 from .expiry import DocumentSightings, RowExpiry, session_of
 from .rows import SetRow
 from .sources import AnswerSource
-from .traits import ComparedAnswer, RowToAdd, TraitDifference, compare_traits, fields_of, rows_to_add
+from .traits import AnswerProfile, RowToAdd, TraitDifference, compare_traits, fields_of, rows_to_add
 
 ANSWERS_MOST: Final = 20_000
 """Most answers of the traffic that are compared; of more, as many by a hash of their ids."""
@@ -155,7 +155,7 @@ def _key(row: SetRow) -> tuple[str, str]:
     return str(pipeline or ""), str(name or row.item.item_id)
 
 
-def _of_row(row: SetRow) -> ComparedAnswer:
+def _of_row(row: SetRow) -> AnswerProfile:
     key = _key(row)
     scores = {
         _score_name(metric, str(labeling.get("labeler"))): float(score)
@@ -166,7 +166,7 @@ def _of_row(row: SetRow) -> ComparedAnswer:
     session = row.fields.get("session_id") or row.item.cluster
     unit = f"{key[0]}\n{session or key[1]}"
     interaction = row.interaction
-    return ComparedAnswer(
+    return AnswerProfile(
         key,
         row.item.question,
         row.item.segments,
@@ -177,11 +177,11 @@ def _of_row(row: SetRow) -> ComparedAnswer:
     )
 
 
-def _is_from(answer: ComparedAnswer, since: datetime) -> bool:
+def _is_from(answer: AnswerProfile, since: datetime) -> bool:
     return answer.occurred_at is not None and answer.occurred_at >= since
 
 
-def _of_traffic(source: AnswerSource, since: datetime) -> tuple[int, list[ComparedAnswer]]:
+def _of_traffic(source: AnswerSource, since: datetime) -> tuple[int, list[AnswerProfile]]:
     n_recent = 0
 
     def recent() -> Iterable[RagInteraction]:
@@ -193,7 +193,7 @@ def _of_traffic(source: AnswerSource, since: datetime) -> tuple[int, list[Compar
 
     chosen = nsmallest(ANSWERS_MOST, recent(), key=_rank)
     return n_recent, [
-        ComparedAnswer(
+        AnswerProfile(
             (answer.pipeline, answer.interaction_id),
             answer.question,
             answer.segments,

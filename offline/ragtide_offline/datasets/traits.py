@@ -39,7 +39,7 @@ WITHOUT: Final = "(none)"
 
 
 @dataclass(frozen=True)
-class ComparedAnswer:
+class AnswerProfile:
     """What is compared of an answer of the set or of the traffic."""
 
     key: tuple[str, str]
@@ -74,7 +74,7 @@ class Trait(NamedTuple):
     kind: Kind
     name: str
     """Such as `lang=de`, `above 4, up to 7 words`, a word, or a metric with its labeler."""
-    of: Callable[[ComparedAnswer], float | None]
+    of: Callable[[AnswerProfile], float | None]
     """Returns the value of an answer; None for an answer that has none."""
 
 
@@ -93,7 +93,7 @@ class TraitDifference:
         """Whether the set certainly differs."""
         return self.difference.verdict != "undecided"
 
-    def closes(self, answer: ComparedAnswer) -> bool:
+    def closes(self, answer: AnswerProfile) -> bool:
         """Return whether this answer as a row would make the set more like the traffic."""
         value = self.trait.of(answer)
         if value is None:
@@ -107,7 +107,7 @@ class TraitDifference:
 
 
 def compare_traits(
-    rows: Sequence[ComparedAnswer], traffic: Sequence[ComparedAnswer], *, confidence: float = 0.95
+    rows: Sequence[AnswerProfile], traffic: Sequence[AnswerProfile], *, confidence: float = 0.95
 ) -> list[TraitDifference]:
     """Return the differences of all traits, by kind.
 
@@ -132,7 +132,7 @@ def compare_traits(
 
 
 class _Side:
-    def __init__(self, answers: Sequence[ComparedAnswer]) -> None:
+    def __init__(self, answers: Sequence[AnswerProfile]) -> None:
         self._answers = answers
         self._weights = np.array([answer.weight for answer in answers])
         self._units = np.unique([answer.unit for answer in answers], return_inverse=True)[1]
@@ -148,7 +148,7 @@ def _is_comparable(sample: WeightedSample) -> bool:
     return bool(values.size >= ANSWERS_LEAST and values.min() >= 0 and values.max() <= 1)
 
 
-def traits_of(rows: Sequence[ComparedAnswer], traffic: Sequence[ComparedAnswer]) -> Iterator[Trait]:
+def traits_of(rows: Sequence[AnswerProfile], traffic: Sequence[AnswerProfile]) -> Iterator[Trait]:
     """Yield the traits that are compared."""
     both = [*rows, *traffic]
     names = Counter(chain.from_iterable(answer.segments for answer in both))
@@ -173,32 +173,32 @@ def traits_of(rows: Sequence[ComparedAnswer], traffic: Sequence[ComparedAnswer])
         yield Trait("score", score, _score(score))
 
 
-def _has_segment(name: str, value: str) -> Callable[[ComparedAnswer], float]:
+def _has_segment(name: str, value: str) -> Callable[[AnswerProfile], float]:
     return lambda answer: float(answer.segments.get(name, WITHOUT) == value)
 
 
-def _is_up_to(cut: float) -> Callable[[ComparedAnswer], float]:
+def _is_up_to(cut: float) -> Callable[[AnswerProfile], float]:
     return lambda answer: float(answer.length <= cut)
 
 
-def _has_word(word: str) -> Callable[[ComparedAnswer], float]:
+def _has_word(word: str) -> Callable[[AnswerProfile], float]:
     return lambda answer: float(word in answer.words)
 
 
-def _score(name: str) -> Callable[[ComparedAnswer], float | None]:
+def _score(name: str) -> Callable[[AnswerProfile], float | None]:
     return lambda answer: answer.scores.get(name)
 
 
 class RowToAdd(NamedTuple):
     """An answer of the traffic that would make the set more like it."""
 
-    answer: ComparedAnswer
+    answer: AnswerProfile
     closes: list[str]
     """Names of the traits."""
 
 
 def rows_to_add(
-    differences: Sequence[TraitDifference], rows: Sequence[ComparedAnswer], traffic: Sequence[ComparedAnswer]
+    differences: Sequence[TraitDifference], rows: Sequence[AnswerProfile], traffic: Sequence[AnswerProfile]
 ) -> list[RowToAdd]:
     """Return answers that are not rows yet and close the certain gaps, those that close the most of them first.
 

@@ -87,5 +87,6 @@ def _size(sample: WeightedSample, mean: float, alpha: float) -> float:
         return equal
     variance = squares / total**2 * units / (units - 1)
     few = scipy_functions.stdtrit(units - 1, alpha / 2) / scipy_functions.ndtri(alpha / 2)
-    # Luck may make the variance small, but a draw of independent units is hardly better than a simple one.
-    return float(max(mean * (1 - mean) / max(variance * float(few) ** 2, spread / units), 1.0))
+    # Luck may make the variance small, but such a sample is hardly better than a simple one.
+    least = spread * float((sample.weights**2).sum()) / total**2
+    return float(max(mean * (1 - mean) / max(variance * float(few) ** 2, least), 1.0))

@@ -28,7 +28,7 @@ MOST: Final = 10_000
 
 dataset = command_group(
     "dataset",
-    "Write kept items, or answers that chance draws, as a data set for experiments and tests.",
+    "Write data sets of kept or drawn answers, and show their status.",
 )
 
 
