@@ -16,10 +16,13 @@ from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import EstimateKey
 from ..statistics.drift.seasons import HOUR_MS
-from .release_metric import RELATIVE, Limits, ReleaseMetric
+from .release_metric import LEAST_KNOWN, RELATIVE, Limits, ReleaseMetric
 
 ONE_SIDED: Final = 50
 """Answers of a version without a value of a metric, from which the metric cannot be compared."""
+
+KNOWN_MS: Final = 60_000
+"""Milliseconds from the opening from which the traffic of an hour is stated."""
 
 _CONFIDENCE: Final = 0.95
 _WORST_FIRST: Final[tuple[Verdict, ...]] = ("worse", "undecided", "not_comparable", "not_worse")
@@ -259,7 +262,7 @@ class WatchedRelease:
         first, second = self._recent
         elapsed = at_ms - self.opened_ms
         share = second / (first + second) if first + second else None
-        if elapsed <= 0 or self.n[1] < 2:
+        if elapsed < KNOWN_MS or self.n[1] < LEAST_KNOWN:
             return share, None
         halved = 0.5 ** ((at_ms - self._recent_ms) / HOUR_MS)
         return share, second * halved * log(2) / (1 - 0.5 ** (elapsed / HOUR_MS))
