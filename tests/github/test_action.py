@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from ragtide.cli.app import cli
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -93,13 +96,18 @@ def valued(text: str, known: Mapping[str, str]) -> str:
     return EXPRESSION.sub(lambda found: known.get(found[1], "") if "outputs." in found[1] else known[found[1]], text)
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
+def installed_job(folder: Path) -> Job:
     """Return a job in which ragtide is installed already: the environment of the tests."""
-    job = Job(tmp_path)
+    job = Job(folder)
     (job.temporary / "ragtide").mkdir()
     (job.temporary / "ragtide" / "bin").symlink_to(Path(sys.executable).parent)
     return job
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """Return a job in which ragtide is installed already."""
+    return installed_job(tmp_path)
 
 
 def decide(job: Job, **inputs: str) -> Done:
@@ -178,6 +186,10 @@ def test_the_workflow_of_a_release_gives_the_action_inputs_that_it_has_and_rolls
     assert verdict["with"].keys() <= ACTION["inputs"].keys()
     assert "outcome" in ACTION["outputs"]
     assert steps[-1]["if"] == f"failure() && steps.{verdict['id']}.outputs.outcome == 'fail'"
+    options = dict(line.split("=", 1) for line in verdict["with"]["options"].splitlines())
+    group = typer.main.get_command(cli).commands["release"]  # type: ignore[attr-defined]
+    known = {name for parameter in group.commands["watch"].params for name in parameter.opts}
+    assert options.keys() <= known
 
 
 @pytest.mark.heavy
