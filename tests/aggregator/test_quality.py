@@ -17,6 +17,7 @@ from tests.aggregator.test_service import EVENTS, SETTINGS, STREAMS, caught_up, 
 from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, event
+from tests.support.releases import release_alert
 
 from ragtide import Alert
 from ragtide_aggregator.checkpoint.commit import Committer
@@ -155,6 +156,8 @@ def test_firing_alerts_have_a_series_of_1_and_the_most_urgent_stay_below_the_cap
         alert(rule="ticket"),
         alert(rule="ticket", alert_id="b"),
         alert(rule="offline", severity="page", run="nightly"),
+        # An open release is no problem.
+        release_alert("release.opened", severity="page"),
     ]
     quality = computed(export(cap=3), AggregatorState(StateOptions()), alerts)
     found = scraped(quality)

@@ -15,6 +15,7 @@ def aggregator_settings(**changes: Any) -> Settings:
         "lateness_s": 0,
         "history": {"enabled": False},
         "moves": {"enabled": False},
+        "releases": {"enabled": False},
         "clusters": {"by": "none"},
         "specimens": {"enabled": False},
         "alert_defaults": False,

@@ -105,10 +105,10 @@ class JudgeStop(NamedTuple):
 
 
 def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
-    """Return the live alerts that fire, by the metric that they are about."""
+    """Return the live alerts that fire, by the metric that they are about, without those of open releases."""
     by_metric: defaultdict[Group, list[Alert]] = defaultdict(list)
     for alert in alerts:
-        if alert.status != "resolved" and alert.run is None:
+        if alert.status != "resolved" and alert.run is None and not alert.is_news:
             by_metric[alert.pipeline, alert.segment, alert.metric].append(alert)
     return by_metric
 

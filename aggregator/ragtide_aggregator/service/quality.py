@@ -116,7 +116,7 @@ class QualityExport:
     def _samples(self, firing: Iterable[Alert]) -> PartitionQuality:
         live: dict[tuple[str, ...], float] = {}
         for alert in sorted(firing, key=_urgency):
-            if alert.run is None:
+            if alert.run is None and not alert.is_news:
                 scope = alert.pipeline, alert.segment, alert.metric, alert.metric_version
                 labeler = alert.profile, alert.labeler, alert.labeler_version
                 names = alert.rule, alert.kind, alert.severity, *scope, *labeler

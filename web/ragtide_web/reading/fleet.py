@@ -97,7 +97,7 @@ def fleet(
     """
     firing: defaultdict[str, dict[tuple[str, str], None]] = defaultdict(dict)
     for alert in alerts:
-        if alert.status != "resolved":
+        if alert.status != "resolved" and not alert.is_news:
             firing[alert.pipeline][alert.metric, alert.segment or ""] = None
     by_pipeline: defaultdict[str, dict[str, MetricStanding]] = defaultdict(dict)
     known: set[str] = set()

@@ -481,7 +481,8 @@ def _listed(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[
     share = max((width - name_width - OTHER_CHARS) // 2, 1)
 
     def firing(name: str) -> Text:
-        count = sum(alert.pipeline == name and alert.status != "resolved" for alert in alerts)
+        own = (alert for alert in alerts if alert.pipeline == name and not alert.is_news)
+        count = sum(alert.status != "resolved" for alert in own)
         return Text(str(count), style="red" if count else "")
 
     def worst_state(name: str) -> Text:

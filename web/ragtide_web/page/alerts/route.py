@@ -55,7 +55,7 @@ async def get_alerts(
     alerts = await visible_alerts(shared, viewer)
     listed = alert_list(alerts, state=state, page=page)
     texts = await alert_texts(shared, listed.rows)
-    firing = sum(alert.status != "resolved" for alert in alerts)
+    firing = sum(alert.status != "resolved" and not alert.is_news for alert in alerts)
     return render(request, viewer, "alerts.html", listed=listed, texts=texts, state=state, firing=firing)
 
 

@@ -68,10 +68,10 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
     has_history = not chosen.segment or chosen.segment.partition("=")[0] in shared.settings.history.segments
     drawn = await fleet_of(shared, viewer, chosen)
     alerts = await visible_alerts(shared, viewer)
-    firing = [alert for alert in alerts if alert.status != "resolved"]
+    firing = [alert for alert in alerts if alert.status != "resolved" and not alert.is_news]
     firing.sort(key=lambda alert: SEVERITIES.index(alert.severity))
-    resolved = [alert for alert in alerts if alert.status == "resolved"]
-    recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
+    others = [alert for alert in alerts if alert.status == "resolved" or alert.is_news]
+    recent = await alert_texts(shared, firing[:20] + others[: max(0, 8 - len(firing))])
     whole = not viewer.patterns  # these numbers are of the whole deployment
     backlogs = await shared.deployment.backlog() if whole else []
     first = await _first_contact(request, shared, chosen) if not drawn.rows else None
