@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
@@ -340,7 +341,7 @@ async def served(redis: Any, events: list[MetricEvent], *, kills: int = 0) -> No
         await publish(redis, events[start : start + size])
         owner = Aggregator(redis, settings, holder=f"killed-{start}", state=OPTIONS)
         task = asyncio.create_task(owner.run(asyncio.Event()))
-        await until(lambda before=before: committed(redis, before + 1))
+        await until(partial(committed, redis, before + 1))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await redis.delete(STREAMS.lease)

@@ -57,7 +57,7 @@ class _Version(NamedTuple):
 class _Form(NamedTuple):
     """What the values of a part are, by their rows."""
 
-    places: list[int]
+    places: Rows
     """Of the compared values, among the values of the part."""
     keys: list[EstimateKey]
     """Their keys, without scope."""
@@ -76,6 +76,10 @@ class _Pipeline:
         """Whether a checkpoint has its versions."""
         self.open: list[WatchedRelease] = []
         self.ended: list[WatchedRelease] = []
+
+    @property
+    def compared(self) -> list[str]:
+        return [name for release in self.open for name in (release.from_version, release.to_version)]
 
     @property
     def field(self) -> str:
@@ -110,7 +114,9 @@ class ReleaseRows(StatePart):
         self._numbers: dict[str, int] = {}
         self._versions: list[_Version] = []
         self._forms: dict[bytes, _Form] = {}
-        self._changed: dict[str, WatchedRelease | ServedVersions] = {}
+        # Pipelines whose versions changed since the last commit, and releases.
+        self._changed: set[_Pipeline] = set()
+        self._news: set[WatchedRelease] = set()
         self._gone: list[str] = []
         # Numbers of pipelines with open releases.
         self._opened: set[int] = set()
@@ -144,7 +150,7 @@ class ReleaseRows(StatePart):
         if version not in known.codes:
             known.codes[version] = len(self._versions)
             self._versions.append(_Version(number, version))
-            self._changed[known.field] = known.served
+            self._changed.add(known)
         return known.codes[version]
 
     def take(self, added: AddedBatch) -> None:
@@ -172,7 +178,7 @@ class ReleaseRows(StatePart):
     def _take(self, pipeline: _Pipeline, batch: EventBatch, answers: Rows, versions: Rows, closed: "_Closed") -> None:
         served, codes = pipeline.served, versions[answers]
         if answers.size:
-            self._changed[pipeline.field] = served
+            self._changed.add(pipeline)
         if not pipeline.open:
             names = {code: self._versions[code].name for code in np.unique(codes).tolist() if code >= 0}
             if served.add_all(names, codes, batch.times_ms[answers]):
@@ -183,7 +189,7 @@ class ReleaseRows(StatePart):
         if by_itself:
             parts.update(np.flatnonzero(np.isin(versions, own)).tolist())
         times_ms, newest_ms = batch.times_ms.tolist(), np.maximum(batch.newest_ms, batch.times_ms).tolist()
-        of_parts = versions.tolist()
+        of_parts, starts = versions.tolist(), batch.starts.tolist()
         for part in sorted(parts):
             version = self._versions[of_parts[part]].name if of_parts[part] >= 0 else None
             if part in of_answers:
@@ -191,45 +197,37 @@ class ReleaseRows(StatePart):
             if pipeline.open:
                 self._take_closed(pipeline, closed.at(part))
                 if by_itself and version is not None:
-                    self._take_part(pipeline, batch, part, version)
+                    values = slice(starts[part], starts[part + 1])
+                    self._take_part(pipeline, batch, values, version, times_ms[part])
 
     def _answer(self, pipeline: _Pipeline, version: str | None, time_ms: int, now_ms: int) -> None:
         served = pipeline.served
         main = None
         if version is not None and not served.serves(version, now_ms) and len(pipeline.open) < MOST_OPEN:
             main = served.main(now_ms, but=version)
-        kept = {name for release in pipeline.open for name in (release.from_version, release.to_version)}
-        served.add(version, time_ms, kept=kept)
+        served.add(version, time_ms, kept=pipeline.compared)
         opened = None
         if main is not None and version is not None:
             opened = self._open(pipeline, main, version, time_ms)
         for release in [*pipeline.open]:
-            both = release.from_version, release.to_version
-            if version in both:
-                release.count(second=version == release.to_version, time_ms=time_ms)
-                self._changed[_field(release)] = release
-            if not all(served.serves(name, now_ms) for name in both):
+            old, new = release.from_version, release.to_version
+            if version is not None and version in (old, new):
+                release.count(second=version == new, time_ms=time_ms)
+                self._news.add(release)
+            if not (served.serves(old, now_ms) and served.serves(new, now_ms)):
                 self._end(pipeline, release, "traffic", time_ms)
             elif release.is_over(now_ms):
                 self._end(pipeline, release, "time", time_ms)
         if opened is not None:
             self._fire(RELEASE_RULE, opened)
 
-    def _take_part(self, pipeline: _Pipeline, batch: EventBatch, part: int, version: str) -> None:
-        time_ms = int(batch.times_ms[part])
-        releases = [
-            release
-            for release in pipeline.open
-            if version in (release.from_version, release.to_version) and time_ms >= release.opened_ms
-        ]
-        if not releases:
-            return
-        values = slice(*batch.starts[part : part + 2].tolist())
+    def _take_part(self, pipeline: _Pipeline, batch: EventBatch, values: slice, version: str, time_ms: int) -> None:
         form = self._form(batch.rows[values])
-        numbers = batch.values[values]
-        scores = [(key, float(numbers[place])) for key, place in zip(form.keys, form.places, strict=True)]
-        if scores:
-            for release in releases:
+        if not form.keys:
+            return
+        scores = [*zip(form.keys, batch.values[values][form.places].tolist(), strict=True)]
+        for release in pipeline.open:
+            if version in (release.from_version, release.to_version) and time_ms >= release.opened_ms:
                 second = version == release.to_version
                 release.take(second=second, stratum=form.stratum, values=scores, time_ms=time_ms)
                 self._decide(release, time_ms)
@@ -239,12 +237,13 @@ class ReleaseRows(StatePart):
         form = self._forms.get(name)
         if form is None:
             keys = [self._rows.keys[row] for row in rows.tolist()]
-            places = np.flatnonzero(self._table.compared[rows] >= 0).tolist()
-            first = keys[places[0]].unscoped if places else None
+            places = np.flatnonzero(self._table.compared[rows] >= 0)
+            own = [keys[place].unscoped for place in places.tolist()]
+            first = own[0] if own else None
             segments = [key.segment for key in keys if key.unscoped == first]
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
-            form = self._forms[name] = _Form(places, [keys[place].unscoped for place in places], _stratum(segments))
+            form = self._forms[name] = _Form(places, own, _stratum(segments))
         return form
 
     def _take_closed(self, pipeline: _Pipeline, clusters: "Sequence[_Cluster]") -> None:
@@ -281,7 +280,7 @@ class ReleaseRows(StatePart):
         return _stratum([segment for segment, size in of_metric if size == whole])
 
     def _decide(self, release: WatchedRelease, time_ms: int) -> None:
-        self._changed[_field(release)] = release
+        self._news.add(release)
         if not release.decide(time_ms):
             return
         if release.verdict == "worse":
@@ -304,11 +303,11 @@ class ReleaseRows(StatePart):
         pipeline.open.remove(release)
         pipeline.ended.append(release)
         pipeline.ended.sort(key=_age)
-        self._changed[_field(release)] = release
+        self._news.add(release)
         for rule in (RELEASE_RULE, WORSE_RULE):
             self._resolve(rule, release, time_ms)
         for old in pipeline.ended[:-ENDED_KEPT]:
-            self._changed.pop(_field(old), None)
+            self._news.discard(old)
             self._gone.append(_field(old))
         del pipeline.ended[:-ENDED_KEPT]
 
@@ -339,16 +338,19 @@ class ReleaseRows(StatePart):
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the versions and releases that changed, and the names of releases that are no longer kept."""
-        changed, gone = self._changed, self._gone
-        self._changed, self._gone = {}, []
-        return {name: entry.to_bytes() for name, entry in changed.items()}, gone
+        fields = {pipeline.field: pipeline.served.to_bytes() for pipeline in self._changed}
+        fields |= {_field(release): release.to_bytes() for release in self._news}
+        gone, self._gone = self._gone, []
+        self._changed.clear()
+        self._news.clear()
+        return fields, gone
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         pipeline, *rest = json.loads(name)
         known = self._pipelines[self._number(pipeline)]
         if not rest:
             known.served, known.is_known = ServedVersions.from_bytes(data), True
-            self._changed.pop(kind + name, None)
+            self._changed.discard(known)
             return True
         release = WatchedRelease.from_bytes(data, self._options)
         (known.open if release.ended_ms is None else known.ended).append(release)
