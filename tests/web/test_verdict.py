@@ -1,6 +1,7 @@
 """`/v1/verdict`: the verdict on a release over HTTP, for rollout tools."""
 
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from tests.support.metric_events import START, event
 from tests.support.owners import owners
 from tests.support.stored_releases import store, watched_release
 
+from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 from ragtide_schemas.release import Release
@@ -198,3 +201,29 @@ def test_the_description_has_the_record_and_the_parameters() -> None:
     assert {"pipeline", "from", "to", "metric", "margin", "alpha"} == {each["name"] for each in operation["parameters"]}
     assert {"404", "422", "401", "403"} <= operation["responses"].keys()
     assert "pass" in {each["name"] for each in document["paths"]["/v1/verdict"]["post"]["parameters"]}
+
+
+async def test_a_release_that_the_aggregator_opened_is_answered(async_redis: Any, redis_url: str) -> None:
+    """From scored answers to the verdict: a canary of a fifth, in two languages."""
+    (owner,) = owners(async_redis, Settings())
+    owner.state = AggregatorState(state_options(Settings()))
+    first, random = int((utc_now() - START).total_seconds()) - 3_000, Random(1)
+    events = [
+        event(
+            first + number,
+            {"trace.adherence": float(random.random() < (0.6 if second else 0.9))},
+            segments={"version": "v2" if second else "v1", "lang": random.choice(("de", "en"))},
+        )
+        for number in range(1_500)
+        for second in [number > 300 and random.random() < 0.2]
+    ]
+    async with http_service(redis_url) as service:
+        for start in range(0, len(events), 300):
+            await owner.commit(*events[start : start + 300])
+            status, content = await service.get("/v1/verdict?pipeline=shop")
+            assert status == (404 if start == 0 else 200), content
+        assert (content["from_version"], content["to_version"], content["verdict"]) == ("v1", "v2", "worse")
+        assert content["decided_by"] == "trace.adherence"
+        assert await verdict(service, f"{V1_V2}&metric=adherence") == (200, "worse")
+        answer = await service.post("/v1/verdict?pass=worse", {"metadata": {"pipeline": "shop", "to": "v2"}})
+        assert answer[0] == 200

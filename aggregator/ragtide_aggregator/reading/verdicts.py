@@ -1,7 +1,7 @@
 """The verdict on a release for those who ask for one: which release is meant, and what is said where there is none."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,6 +18,8 @@ from .deployment import Deployment
 
 RECENT: Final = timedelta(hours=1)
 """A version without an answer for so long has no traffic."""
+
+_NOT_WATCHED: Final = "releases are not watched (releases.enabled is false)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +149,12 @@ async def _without_release(
     versions = _versions(keys, releases)
     for version in (asked.from_version, asked.to_version):
         if version is not None and version not in versions:
-            raise UnknownReleaseError("version", unknown("version", version, versions))
+            hint = "" if versions else f": the answers of {printable(pipeline)} have no segment {VERSION}"
+            raise UnknownReleaseError("version", unknown("version", version, versions) + hint)
+    watches = deployment.settings.releases
     if asked.from_version is None or asked.to_version is None:
+        if not watches.enabled:
+            raise UnknownReleaseError("release", f"{printable(pipeline)} does not have a release: {_NOT_WATCHED}")
         named = asked.to_version or asked.from_version
         what = f"a release of {printable(named)}" if named else "an open release" if asked.is_open else "a release"
         raise UnknownReleaseError(
@@ -158,6 +164,7 @@ async def _without_release(
     compared = {key.metric for key in keys if is_compared(key)}
     for name in asked.metrics:
         _meant(name, compared)
+    asked = replace(asked, alpha=asked.alpha or watches.alpha)
     return not_comparable(asked, None, await _why(deployment, asked, releases))
 
 
@@ -169,7 +176,7 @@ def _versions(keys: Sequence[EstimateKey], releases: Sequence[WatchedRelease]) -
 
 async def _why(deployment: Deployment, asked: VerdictQuestion, releases: Sequence[WatchedRelease]) -> str:
     if not deployment.settings.releases.enabled:
-        return "releases are not watched (releases.enabled is false)"
+        return _NOT_WATCHED
     for release in releases:
         turned = (release.from_version, release.to_version) == (asked.to_version, asked.from_version)
         if turned and release.end is None:

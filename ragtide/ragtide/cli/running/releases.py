@@ -4,24 +4,27 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import typer
 from pydantic import TypeAdapter
 from redis import RedisError
+from redis.exceptions import RedisClusterException
 
 from ragtide_aggregator.errors import DamagedFieldError, UnknownReleaseError
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.verdicts import VerdictQuestion, not_comparable, read_verdict
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.url import RedisHandle
-from ragtide_runtime.service_client import ServiceClient, ServiceError, ServiceNames
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, utc_now
 from ragtide_schemas.release import Release
 
 from . import VerdictLimits
 from .redis import with_redis
+
+if TYPE_CHECKING:
+    from ragtide_runtime.service_client import ServiceClient
 
 TIMEOUT_S: Final = 30.0
 """Seconds after which an answer of the service is given up."""
@@ -90,6 +93,8 @@ def with_reader(
         return with_redis(
             settings, lambda redis, handle: body(_redis_reader(Deployment(redis, settings), asked, handle))
         )
+    from ragtide_runtime.service_client import ServiceClient, ServiceNames  # noqa: PLC0415 - only --url needs httpx2
+
     names = ServiceNames("--url", "RAGTIDE_MCP_TOKEN")
     service = ServiceClient(url, settings.mcp.token, names, timeout_s=TIMEOUT_S)
 
@@ -106,7 +111,7 @@ def _redis_reader(deployment: Deployment, asked: VerdictQuestion, handle: RedisH
             return await read_verdict(deployment, asked)
         except UnknownReleaseError as error:
             raise NotReadError(f"{error}", is_mistake=error.what == "pipeline") from None
-        except RedisError as error:
+        except (RedisError, RedisClusterException, OSError) as error:
             raise NotReadError(f"{handle.description}: {explained(error)}") from None
         except DamagedFieldError:
             raise
@@ -116,7 +121,9 @@ def _redis_reader(deployment: Deployment, asked: VerdictQuestion, handle: RedisH
     return read
 
 
-def _service_reader(service: ServiceClient, asked: VerdictQuestion) -> Read:
+def _service_reader(service: "ServiceClient", asked: VerdictQuestion) -> Read:
+    from ragtide_runtime.service_client import ServiceError  # noqa: PLC0415 - as above
+
     query: dict[str, Any] = {
         "pipeline": asked.pipeline, "from": asked.from_version, "to": asked.to_version,
         "metric": asked.metrics, "margin": asked.margin, "alpha": asked.alpha,
