@@ -45,8 +45,8 @@ LEAST_ANSWERS: Final = 5
 ROWS_PER_STRATUM: Final = 5
 """Fewest rows for each stratum on average: of more strata the smallest are merged."""
 
-BANDS_MOST: Final = 8
-ROWS_PER_BAND: Final = 20
+BANDS_MOST: Final = 5
+ROWS_PER_BAND: Final = 40
 """A score has a band for each so many rows, at least 2 and at most `BANDS_MOST`."""
 
 VALUES_NAMED: Final = 3
@@ -153,6 +153,8 @@ def draw(answers: Answers, rows: int, *, seed: int, most_per_owner: int | None =
     def keep(groups: Sequence[object], most: int) -> int:
         """Let at most `most` answers of each group stand for it, and return how many answers were left out."""
         nonlocal places
+        if len(set(groups)) == len(groups):
+            return 0
         members: defaultdict[object, list[int]] = defaultdict(list)
         for place in places.tolist():
             members[groups[place]].append(place)

@@ -144,7 +144,7 @@ Summary = Mapping[str, Any]
 
 COLUMNS: Final = (
     Column[Summary]("stratum", lambda stratum: stratum["stratum"], shortest=24, yields=1),
-    Column[Summary]("answers", lambda stratum: f"{stratum['of']:,.10g}", right=True),
+    Column[Summary]("answers", lambda stratum: f"{stratum['of']:,.0f}", right=True),
     Column[Summary]("rows", lambda stratum: f"{stratum['rows']:,}", right=True),
     Column[Summary]("probability", lambda stratum: f"{stratum['probability']:.3f}", right=True),
 )
