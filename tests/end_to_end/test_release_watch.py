@@ -140,7 +140,6 @@ async def deployed(redis_url: str, folder: Path, server: Receiver, *, canary_fal
             "RAGTIDE_NOTIFY_ALLOW_PRIVATE": "true",
             "RAGTIDE_NOTIFY_GROUP_WAIT_S": "0",
             "RAGTIDE_NOTIFY_DESTINATIONS": json.dumps([destination]),
-            "RAGTIDE_CLUSTERS_BY": "none",
         }
         log = folder / "up.log"
         with running("up", redis_url, log, extra):
