@@ -58,6 +58,38 @@ def test_score_ends_with_the_exit_code_of_its_gate(capsys: pytest.CaptureFixture
     assert gated(capsys, scores, "--fail-if", f"{METRIC} < {mean}", "--undecided", "fail").code == 4
 
 
+def test_a_gate_says_before_it_runs_what_it_can_see(capsys: pytest.CaptureFixture[str], scores: Path) -> None:
+    files = {name: scores.with_name(name) for name in ("summary.json", "gate.xml", "gate.md")}
+    reports = (
+        "--summary-json", str(files["summary.json"]), "--junit", str(files["gate.xml"]),
+        "--summary", str(files["gate.md"]),
+    )  # fmt: skip
+    done = gated(capsys, scores, "--fail-if", f"{METRIC} < 0.1", "--fail-if", f"{METRIC}.n < 5", *reports)
+    [seen] = json.loads(files["summary.json"].read_text())["gate"]["sees"]
+    assert seen["sentence"] in done.stderr
+    assert seen["sentence"] in fromstring(files["gate.xml"].read_text()).findtext(".//testsuite/system-out", "")
+    assert "20 rows" in files["gate.md"].read_text()
+    assert seen["rows"] == 20
+    assert [fall for fall, _ in seen["found"]] == [0.05, 0.03]
+
+
+def test_the_power_of_a_data_set_is_that_of_its_gate(capsys: pytest.CaptureFixture[str], scores: Path) -> None:
+    file = scores.with_name("summary.json")
+    condition = f"{METRIC} < 0.8"
+    gated(capsys, scores, "--fail-if", condition, "--summary-json", str(file))
+    shorter = scores.with_name("rows.jsonl")
+    shorter.write_text("".join(ROWS.read_text().splitlines(keepends=True)[:20]))
+    done = run_command(capsys, "dataset", "power", str(shorter), "--fail-if", condition, "--json")
+    assert json.loads(done.stdout) == json.loads(file.read_text())["gate"]["sees"]
+    paired = run_command(
+        capsys, "dataset", "power", str(shorter), "--metric", METRIC, "--fall", "0.5", "--power", "0.8"
+    )
+    assert paired.code == 0
+    assert METRIC in paired.stdout
+    for wrong in (("--fail-if", f"{METRIC}.n < 3"), ("--metric", "trace.adherance"), ()):
+        assert run_command(capsys, "dataset", "power", str(shorter), *wrong).code == 2
+
+
 def test_mistakes_end_before_anything_is_scored(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, scores: Path
 ) -> None:

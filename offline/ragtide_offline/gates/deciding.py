@@ -1,6 +1,6 @@
 """Decides conditions: pass, fail or undecided, for each measurement, each condition and the whole gate. No I/O."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -49,6 +49,8 @@ class GateResult:
 
     outcome: GateOutcome
     conditions: Sequence[ConditionOutcome]
+    sees: Sequence[Mapping[str, Any]] = ()
+    """What the gate could see, as it was known before it ran (`Foresight.as_dict`)."""
 
     @property
     def passed(self) -> bool:
@@ -66,7 +68,8 @@ class GateResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as values that JSON can hold."""
-        return {**asdict(self), "exit_code": self.exit_code}
+        fields = {**asdict(self), "exit_code": self.exit_code}
+        return fields if self.sees else {name: value for name, value in fields.items() if name != "sees"}
 
 
 def decide_gate(

@@ -55,6 +55,8 @@ def junit_xml(result: GateResult, suite: str) -> bytes:
             SubElement(case, "system-out").text = text
         else:
             SubElement(case, tag, {"message": text.partition("\n")[0]}).text = text
+    if result.sees:
+        SubElement(parent, "system-out").text = "\n".join(_xml(str(seen["sentence"])) for seen in result.sees)
     indent(root)
     document: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
     return document + b"\n"
@@ -73,6 +75,7 @@ def markdown_summary(result: GateResult, title: str) -> str:
             lines.append(f"| {' | '.join(cells)} |")
         if len(condition.scopes) > SHOWN:
             lines.append(f"| | {_code(condition.condition)} | {len(condition.scopes) - SHOWN:,} more | |")
+    lines += [line for seen in result.sees for line in ("", _plain(str(seen["sentence"])))]
     return "\n".join(lines) + "\n\n"
 
 

@@ -45,7 +45,7 @@ class TrafficRows:
 
     ids: Sequence[str]
     """Interaction id of each row."""
-    draw: RowWeights
+    weights: RowWeights
     rows: Sequence[DrawRecord]
     by_hand: int = 0
     """Number of rows beside them that were put in by hand."""
@@ -61,7 +61,7 @@ class TrafficRows:
     def sentence(self) -> str:
         """What the estimates stand for."""
         sentence = (
-            f"estimates stand for the traffic: {len(self.ids):,} drawn rows stand for {self.draw.stands_for:,.0f} "
+            f"estimates stand for the traffic: {len(self.ids):,} drawn rows stand for {self.weights.stands_for:,.0f} "
             "answers"
         )
         rows = "row" if self.by_hand == 1 else "rows"
@@ -72,7 +72,7 @@ class TrafficRows:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as values that JSON can hold."""
-        return {"rows": len(self.ids), "answers": round(self.draw.stands_for, 6), "by_hand": self.by_hand}
+        return {"rows": len(self.ids), "answers": round(self.weights.stands_for, 6), "by_hand": self.by_hand}
 
     def values(self, scores: Mapping[str, float], value_range: tuple[float, float]) -> Floats:
         """Return scores by id as values in [0, 1] in the order of the rows; nan where a row has none."""
@@ -107,7 +107,7 @@ class TrafficRows:
         if not known.size:
             return Interval(None, lowest, highest)
         gaps = self.gaps(metric, width)
-        mean = stratified_mean(values, self.draw, confidence=confidence, counts=counts, known=gaps)
+        mean = stratified_mean(values, self.weights, confidence=confidence, counts=counts, known=gaps)
         estimate, lower, upper = (lowest + width * float(part) for part in (mean.estimate, mean.lower, mean.upper))
         if counts and not enough_to_count(known.mean(), known.size, known.var()):
             return Interval(estimate, None, None)
@@ -126,8 +126,8 @@ class TrafficRows:
         if not both.any():
             return None
         a, b = np.where(both, a, nan), np.where(both, b, nan)
-        gap = stratified_difference(a, b, self.draw, confidence=confidence, counts=counts)
-        lowest, width, weights = value_range[0], value_range[1] - value_range[0], self.draw.weights[both]
+        gap = stratified_difference(a, b, self.weights, confidence=confidence, counts=counts)
+        lowest, width, weights = value_range[0], value_range[1] - value_range[0], self.weights.weights[both]
         of_first, of_second = (lowest + width * float(np.average(values[both], weights=weights)) for values in (a, b))
         ends = (width * float(end) for end in (gap.estimate, gap.lower, gap.upper))
         return int(both.sum()), (of_first, of_second), Interval(*ends)
@@ -201,7 +201,7 @@ def scores_of_drawn(events: Iterable[MetricEvent]) -> TrafficScores:
 
 def with_probabilities(events: Sequence[MetricEvent], drawn: TrafficRows) -> list[MetricEvent]:
     """Return events of drawn rows with the probability of each row, also where rows of its stratum are missing now."""
-    weights = dict(zip(drawn.ids, drawn.draw.weights.tolist(), strict=True))
+    weights = dict(zip(drawn.ids, drawn.weights.weights.tolist(), strict=True))
     return [
         event.model_copy(update={"sampling_probability": max(1 / weights[event.interaction_id], PROBABILITY_MIN)})
         for event in events

@@ -105,14 +105,16 @@ class RowWeights:
         """Number of answers of the traffic for which all rows stand."""
         return float(self.weights.sum())
 
-    def enlarged(self, times: int) -> "RowWeights":
-        """Return the draw of some times as many rows of each stratum from the same answers."""
-        rows = self.rows
-        places = np.concatenate(
-            [np.tile(part, times) for part in np.split(np.arange(self.weights.size), self.starts[1:])]
-        )
-        starts = np.concatenate(([0], np.cumsum(rows * times)[:-1]))
-        return RowWeights(starts, self.answers[places] / times, self.weights[places] / times)
+    def resized(self, rows: ArrayLike) -> "RowWeights":
+        """Return weights of other numbers of rows from the same answers; a stratum without rows is left out.
+
+        Args:
+            rows: number of rows of each stratum.
+        """
+        n = np.asarray(rows, dtype=np.intp)
+        answers, weights = (np.add.reduceat(each, self.starts) for each in (self.answers, self.weights))
+        each_answers, each_weights = (np.repeat(part / np.maximum(n, 1), n) for part in (answers, weights))
+        return RowWeights(np.concatenate(([0], np.cumsum(n[n > 0])[:-1])), each_answers, each_weights)
 
 
 def draw_of(rows: Sequence[DrawnFrom]) -> tuple[Rows, RowWeights]:

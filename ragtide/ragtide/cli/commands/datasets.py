@@ -9,6 +9,8 @@ import typer
 
 from ..printing import warn
 from ..running import (
+    ConfidenceOption,
+    FailIfOption,
     FormatOption,
     JsonOption,
     MapOption,
@@ -330,6 +332,61 @@ def status(
         last=length_of(last, "--last"),
         expires_after=length_of(expires_after, "--expires-after"),
         pipeline=pipeline,
+        as_json=as_json,
+    )
+
+
+@command(
+    "ragtide dataset power golden.jsonl --metric trace.adherence --fall 0.05 --power 0.9",
+    "ragtide dataset power golden.jsonl --fail-if 'trace.adherence < 0.8' --json",
+    of=dataset,
+)
+def power(
+    context: typer.Context,
+    file: DataSetArgument,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Metric that is compared with a baseline, such as trace.adherence; may be repeated."),
+    ] = None,
+    fail_if: FailIfOption = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Earlier output of ragtide score on the same rows, for the spread of scores.")
+    ] = None,
+    fall: Annotated[
+        list[float] | None,
+        typer.Option(min=0.0001, max=1, help="Fall, as a part of the metric's range; may be repeated. [0.05, 0.03]"),
+    ] = None,
+    wanted: Annotated[
+        float, typer.Option("--power", min=0.5, max=0.999, help="Probability with which the first fall is to be found.")
+    ] = 0.9,
+    confidence: ConfidenceOption = None,
+    file_format: FormatOption = None,
+    columns: MapOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which falls a gate finds with the rows of a data set, and how many more rows it takes.
+
+    The gate's own interval and condition are simulated, with the spread of the scores that are known of the rows.
+    """
+    from ragtide_offline.gates.foresight import FALLS
+    from ragtide_producers import FileOptions
+
+    from ..running.files import columns_of
+    from ..running.foreseeing import show_power
+
+    conditions = [*(f"{name}.difference < 0" for name in metric or ()), *(fail_if or ())]
+    if not conditions:
+        raise typer.BadParameter("give a metric, such as trace.adherence, or a condition", param_hint="--metric")
+    settings = given(context).settings()
+    show_power(
+        settings,
+        file,
+        FileOptions(None, format=file_format, columns=columns_of(columns)),
+        conditions,
+        baseline=baseline,
+        falls=fall or FALLS,
+        wanted=wanted,
+        confidence=confidence or settings.confidence,
         as_json=as_json,
     )
 

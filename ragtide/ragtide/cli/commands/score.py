@@ -196,6 +196,7 @@ def score_files(
     (file,) = files
     before = None if baseline is None else [event for event, _ in read_lines(baseline)]
     options = replace(options, unnamed=name_of(file))
+    gate = gate and gate.foreseeing(file, options, settings, before=before, limit=limit, method=(strategy, level))
     scored = ScoredFile(settings, file, options, output, labels=labels, limit=limit, export=export_ragchecker)
     complete = score_all(scored, as_json=as_json)
     from ragtide_offline.gates.measurements import measure_estimates

@@ -19,7 +19,10 @@ from . import FAIL_IF, STEP_SUMMARY, ExperimentGateOptions, GateReports
 if TYPE_CHECKING:
     from ragtide_offline.experiments.state import ExperimentState
     from ragtide_offline.gates.deciding import GateResult
+    from ragtide_offline.gates.foresight import Foresight
     from ragtide_offline.gates.measurements import Measurement
+    from ragtide_producers import FileOptions
+    from ragtide_schemas import MetricEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class GateOptions:
     """The config of an experiment that the conditions are on; None for the leader."""
     baseline: str | None = None
     """The config that it is compared with."""
+    sees: Sequence[Mapping[str, Any]] = ()
+    """What the gate can see (`Foresight.as_dict`)."""
 
     def asking(self, settings: Settings) -> Settings:
         """Return settings whose judge also asks the stored criteria that the gate decides by."""
@@ -56,6 +61,40 @@ class GateOptions:
         for condition in self.conditions:
             if asks_for_difference(condition.name, self.known):
                 raise typer.BadParameter(f"{condition.name} has no baseline: {remedy}", param_hint=FAIL_IF)
+
+    def foreseeing(
+        self,
+        file: str,
+        options: "FileOptions",
+        settings: Settings,
+        *,
+        before: "Sequence[MetricEvent] | None",
+        limit: int | None,
+        method: tuple[str, float],
+    ) -> "GateOptions":
+        """Return the gate with what it can see of a file, which is printed; a file that cannot be read says nothing.
+
+        Args:
+            file: that will be scored, as `options` read it.
+            before: scores of the baseline, if there is one.
+            limit: most rows that are scored.
+            method: strategy and confidence of the gate's intervals.
+        """
+        from ragtide_producers import UnreadableFileError  # noqa: PLC0415 - most commands have no gate
+
+        from .foreseeing import known_scores, seen_by  # noqa: PLC0415 - as above
+
+        try:
+            known = known_scores(file, options, settings.labeler, before, limit)
+        except UnreadableFileError:  # scoring says what is wrong
+            return self
+        return self.with_sight(seen_by(self, known, strategy=method[0], confidence=method[1]))
+
+    def with_sight(self, seen: "Sequence[Foresight]") -> "GateOptions":
+        """Return the gate with what it can see, and print that."""
+        for foresight in seen:
+            err.print(foresight.sentence, markup=False, highlight=False, soft_wrap=True)
+        return replace(self, sees=[foresight.as_dict() for foresight in seen])
 
     @property
     def asks_for_absences(self) -> bool:
@@ -76,6 +115,7 @@ class GateOptions:
             result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.reports.undecided)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
+        result = replace(result, sees=self.sees)
         report_gate(result, self.command, self.reports, as_json=as_json)
         return result
 
