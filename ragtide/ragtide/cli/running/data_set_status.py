@@ -29,7 +29,7 @@ from ragtide_schemas.printable import printable
 
 from ..printing import err, print_json, warn
 from ..printing.datasets import add_command, print_comparison, print_versions, remove_command
-from .data_sets import read_versions, write_set
+from .data_sets import read_versions, shown_place, write_set
 from .drawing import is_recording, source_to_draw
 from .progress import interruptible
 
@@ -65,6 +65,7 @@ def show_status(
     compared = _compared(
         settings, rows, against, Selection(pipelines=pipelines or None), last=last, expires_after=expires_after
     )
+    shown = None if against is None else shown_place(against)
     if as_json:
         about = {
             "file": str(path),
@@ -75,13 +76,13 @@ def show_status(
         }
         if compared is not None:
             about |= compared.as_dict()
-            about["add_command"] = add_command(str(path), against, compared) if compared.to_add else None
-            about["remove_command"] = remove_command(str(path), against, compared.to_remove)
+            about["add_command"] = add_command(str(path), shown, compared) if compared.to_add else None
+            about["remove_command"] = remove_command(str(path), shown, compared.to_remove)
         print_json(about)
     else:
         print_versions(str(path), versions, edit, labeled=labeled, n_rows=len(rows), now=utc_now())
         if compared is not None:
-            print_comparison(str(path), against, compared, len(rows))
+            print_comparison(str(path), shown, compared, len(rows))
     if compared is None:
         named = f" of {', '.join(sorted(pipelines))}" if pipelines else ""
         warn(

@@ -93,7 +93,10 @@ def write_set(context: typer.Context, path: Path, rows: Sequence[Mapping[str, An
     before, found = read_versions(path), _present_rows(path)
     if found:
         before = before.followed_by(found, made_at=utc_now(), command=None)
-    versions = before.followed_by(rows_to_set(rows), made_at=utc_now(), command=command_words(context))
+    try:
+        versions = before.followed_by(rows_to_set(rows), made_at=utc_now(), command=command_words(context))
+    except ValueError as error:
+        raise ConfigurationError(f"the rows are no data set: {error}") from None
     write_output(path, json_lines(rows), force=force)
     write_output(versions_path(path), versions.encode().decode() + "\n", force=True)
     return versions
@@ -138,7 +141,12 @@ def command_words(context: typer.Context) -> str:
 
 
 def _word(value: str) -> str:
-    return shlex.quote(redact(value) if "://" in value else value)
+    return shlex.quote(shown_place(value))
+
+
+def shown_place(place: str) -> str:
+    """Return a path, or a URL without its secrets."""
+    return redact(place) if "://" in place else place
 
 
 def _present_rows(path: Path) -> list[SetRow]:
