@@ -164,10 +164,11 @@ class AlertText:
 
     @property
     def state_words(self) -> str:
-        """The state in words; a release is open or ended, and does not fire."""
-        if self.alert.is_news:
-            return "open" if self.state == "firing" else "ended"
-        return self.state
+        """The state in words; a release is open, not worse or ended, and does not fire."""
+        if not self.alert.is_news:
+            return self.state
+        words = {"release.opened": "open", "release.not_worse": "not worse"}
+        return words.get(self.alert.event or "", "ended")
 
     @property
     def rows(self) -> tuple[tuple[str, str], ...]:

@@ -43,6 +43,15 @@ def number(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def signed(value: float) -> str:
+    """Return a difference with its sign.
+
+    >>> signed(0.04), signed(-0.2051)
+    ('+0.040', '-0.205')
+    """
+    return f"{'+' if value > 0 else ''}{number(value)}"
+
+
 def time(at: datetime) -> str:
     """Return a time in UTC, to the minute."""
     return f"{at:%Y-%m-%d %H:%M} UTC"

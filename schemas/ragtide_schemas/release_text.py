@@ -5,7 +5,7 @@ The texts are English, in plain text without markup. Names come from outside: ea
 
 from typing import Final
 
-from .alert_words import LONGEST_SENTENCE, cut, line, number, percent, short_name, time
+from .alert_words import LONGEST_SENTENCE, cut, line, number, percent, short_name, signed, time
 from .headline import MeanOfAll
 from .release import MetricVerdict, Release, ReleaseEnd, ReleaseEvent, Verdict
 
@@ -75,9 +75,9 @@ def mean_words(mean: MeanOfAll | None) -> str:
 def difference_words(metric: MetricVerdict) -> str:
     """Return the difference of a metric within the same time, with its interval."""
     ends = (
-        "" if metric.lower is None or metric.upper is None else f" ({_signed(metric.lower)} to {_signed(metric.upper)})"
+        "" if metric.lower is None or metric.upper is None else f" ({signed(metric.lower)} to {signed(metric.upper)})"
     )
-    return "not known" if metric.difference is None else f"{_signed(metric.difference)}{ends}"
+    return "not known" if metric.difference is None else f"{signed(metric.difference)}{ends}"
 
 
 def to_go_words(metric: MetricVerdict) -> str:
@@ -169,7 +169,3 @@ def _names(release: Release) -> tuple[str, str]:
 
 def _mean(mean: MeanOfAll | None) -> str:
     return "-" if mean is None or mean.estimate is None else number(mean.estimate)
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{number(value)}"

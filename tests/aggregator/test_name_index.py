@@ -14,7 +14,6 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.checkpoint.name_index import LISTED, listed_names, missing_names
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.reading.field_names import FieldNames
-from ragtide_runtime.redis import scripts
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 
@@ -51,7 +50,7 @@ async def test_the_list_has_every_name_after_every_step(async_redis: Any, given:
 
 
 def test_commits_list_the_kinds_that_readers_look_for() -> None:
-    script = files(scripts).joinpath("shared", "field_names.lua").read_text()
+    script = files("ragtide_runtime.redis").joinpath("scripts", "shared", "field_names.lua").read_text()
     assert set(re.findall(r"\[CHECKPOINT_(\w+)\] = true", script)) == {kind.name for kind in LISTED}
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from tests.ragtide.judged_runs import Run, plan_of, write_experiment
 from tests.support.alerts import alert
+from tests.support.releases import alerts_of, canary
 from tests.web.page.test_alert import drift
 from tests.web.page.test_dead_letters import add, letter
 from tests.web.page.test_item import CALLS, METRIC, keep, specimen
@@ -41,7 +42,8 @@ SCREENS: Final = (
     "/", "/?segment=lang%3Dde", "/p/shop", "/p/shop?range=1h&vs=bank", f"/p/shop?{_RANGE}",
     "/a", "/a?state=firing", "/a/A-1", "/a/A-2",
     "/t", "/t?pipeline=shop&below=0.9&segment=lang%3Dde",
-    "/t?pipeline=shop&list=sample", "/t?alert=A-1", "/i/shop/i-1", "/p/agent", "/i/agent/i-1",
+    "/t?pipeline=shop&list=sample", "/t?alert=A-1", "/i/shop/i-1",
+    "/p/agent", "/i/agent/i-1", "/p/rolled", "/a/R-0", "/a/R-1",
     "/x", "/x/may", "/x/may?config=0",
     "/judge", "/criteria", "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders",
 )  # fmt: skip
@@ -65,9 +67,13 @@ async def fill_everything(redis: Any, redis_url: str) -> None:
         alert("floor/adherence-1"),
     )
     agent = [one.model_copy(update={"pipeline": "agent"}) for one in runs({"search": 0.9})]
+    rolled = canary(600, pipeline="rolled", first=9000)
+    about = [
+        one.model_copy(update={"alert_id": f"R-{number}"}) for number, one in enumerate(alerts_of(SETTINGS, rolled))
+    ]
     await commit(
-        redis, *events, *agent, *traffic("bank", 1000, 0.4), *traffic(SLASHED, 2000, 0.9), *cascade(pipeline="judged"),
-        *asked_twice("judged"), alerts=alerts,
+        redis, *rolled, *events, *agent, *traffic("bank", 1000, 0.4), *traffic(SLASHED, 2000, 0.9),
+        *cascade(pipeline="judged"), *asked_twice("judged"), alerts=(*alerts, *about),
     )  # fmt: skip
     asked = Criterion(name="asked", question="Is the response polite?", values={"good": 1.0, "bad": 0.0})
     await store_criterion(redis, "ragtide", StoredCriterion(criterion=asked, by="ann", at=now))

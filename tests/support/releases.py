@@ -1,9 +1,15 @@
 """Releases for tests: two versions of a pipeline, and the alerts about them."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ragtide_schemas import Alert, Direction
+from tests.support.metric_events import beta, event
+
+from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, Direction, MetricEvent, utc_now
 from ragtide_schemas.headline import MeanOfAll
 from ragtide_schemas.release import RELEASE_RULE, WORSE_RULE, MetricVerdict, Release, ReleaseEvent, ReleasePoint
 
@@ -70,3 +76,42 @@ def release_alert(event: ReleaseEvent, about: Release | None = None, **changes: 
         "release": about, "message": about.sentence,
     }  # fmt: skip
     return Alert(**fields | changes)
+
+
+def canary(
+    n: int = 2000, *, mean: float = 0.8, second: float = 0.6, versions: tuple[str, str] = ("v1", "v2"), first: int = 0,
+    pipeline: str = "shop", until: datetime | None = None, **changes: Any,
+) -> list[MetricEvent]:  # fmt: skip
+    """Return answers, six seconds apart, of two versions: the second serves a fifth of all but the first 100.
+
+    Args:
+        n: number of answers.
+        mean: of the adherence of the first version.
+        second: the same of the second version.
+        until: time of the last answer; now unless given.
+    """
+    end = until or utc_now()
+    scores = {0: beta(mean, n, first + 1), 1: beta(second, n, first + 2)}
+    events = []
+    for number in range(n):
+        is_second = number >= 100 and number % 5 == 0
+        at = end - timedelta(seconds=6 * (n - 1 - number))
+        fields = {
+            "interaction_id": f"{pipeline[:20]}-{first + number}", "pipeline": pipeline, "occurred_at": at,
+            "labeled_at": at, "segments": {"lang": "de" if number % 3 else "en", "version": versions[is_second]},
+        }  # fmt: skip
+        values = {
+            "trace.adherence": float(scores[is_second][number]),
+            "trace.context_relevance": float(scores[0][number]),
+            "answer.latency_s": 1.0 + float(scores[0][-number]),
+        }
+        events.append(event(first + number, values, **fields | changes))
+    return events
+
+
+def alerts_of(settings: Settings, events: Sequence[MetricEvent]) -> tuple[Alert, ...]:
+    """Return the alerts about releases that events raise."""
+    state = AggregatorState(state_options(settings))
+    for answer in events:
+        state.apply(answer)
+    return tuple(alert for alert in state.take_changes().alerts if alert.release is not None)

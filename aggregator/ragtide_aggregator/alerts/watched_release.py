@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ragtide_schemas import METRICS, from_milliseconds
 from ragtide_schemas.alert_rule import Severity
+from ragtide_schemas.alert_words import number, signed
 from ragtide_schemas.headline import is_folded, labeler_phrase
 from ragtide_schemas.printable import printable
 from ragtide_schemas.release import SLOTS, MetricVerdict, Release, ReleaseEnd, Verdict
@@ -333,15 +334,14 @@ class WatchedRelease:
 
 
 def _numbers(row: MetricVerdict, old: str, new: str) -> str:
-    """Return both numbers and the difference, such as `trace.adherence .81 beside .90`."""
+    """Return both numbers and the difference, such as `trace.adherence 0.810 of v2 beside 0.900 of v1, ...`."""
     before, after = row.before, row.after
     means = ""
     if before is not None and after is not None:
-        means = f" {after.estimate:.3g} of {new} beside {before.estimate:.3g} of {old},"
-    ends = "" if row.lower is None or row.upper is None else f" ({row.lower:+.2g} to {row.upper:+.2g})"
-    return (
-        f"{row.metric}{means} difference {row.difference:+.2g}{ends}, n {row.n_compared[1]:,} and {row.n_compared[0]:,}"
-    )
+        means = f" {number(after.estimate)} of {new} beside {number(before.estimate)} of {old},"
+    ends = "" if row.lower is None or row.upper is None else f" ({signed(row.lower)} to {signed(row.upper)})"
+    difference = f"{signed(row.difference or 0.0)}{ends}"
+    return f"{row.metric}{means} difference {difference}, n {row.n_compared[1]:,} and {row.n_compared[0]:,}"
 
 
 def _use_of_margin(row: MetricVerdict) -> float:

@@ -82,33 +82,54 @@ async def read_verdict(
     missing: list[str] = []
     if names is not None:
         names, missing = await _known_metrics(deployment, release, names)
-    at_ms = to_milliseconds(utc_now())
-    record = release.record(metrics=names, margin=asked.margin, alpha=asked.alpha, at_ms=at_ms)
+    record = record_of(release, metrics=names, margin=asked.margin, alpha=asked.alpha)
     if missing and record.verdict == "not_worse":
         sentence = (
             f"It is undecided whether {printable(record.to_version)} is worse: no value of {missing[0]} came yet."
         )
         return record.model_copy(update={"verdict": "undecided", "sentence": sentence})
-    if release.end == "traffic" and record.verdict == "undecided":
-        silent = int(release.last_ms[1] <= release.last_ms[0])
-        version = (release.from_version, release.to_version)[silent]
-        return not_comparable(asked, record, f"{printable(version)} has no traffic any more")
     return record
 
 
-def not_comparable(asked: VerdictQuestion, record: Release | None, reason: str) -> Release:
-    """Return the record of versions that cannot be compared.
+def record_of(
+    release: WatchedRelease,
+    *,
+    metrics: Sequence[str] | None = None,
+    margin: float | None = None,
+    alpha: float | None = None,
+) -> Release:
+    """Return a release as it is now; one that ended undecided, because a version has no traffic, is not comparable.
 
     Args:
-        asked: the question; without a record it names both versions.
-        record: numbers so far; None without any.
+        release: as it was read.
+        metrics: names of metrics with or without family; all unless given.
+        margin: largest loss that `not_worse` allows, in the unit of each metric; that of the settings unless given.
+        alpha: budget; that of the settings unless given.
+
+    Raises:
+        ValueError: a metric is unknown; the message has what was meant.
+    """
+    record = release.record(metrics=metrics, margin=margin, alpha=alpha, at_ms=to_milliseconds(utc_now()))
+    if release.end != "traffic" or record.verdict != "undecided":
+        return record
+    silent = int(release.last_ms[1] <= release.last_ms[0])
+    version = (release.from_version, release.to_version)[silent]
+    return _without_comparison(record, f"{printable(version)} has no traffic any more")
+
+
+def not_comparable(asked: VerdictQuestion, reason: str) -> Release:
+    """Return the record of versions that cannot be compared, without numbers.
+
+    Args:
+        asked: the question, which names both versions.
         reason: why, in words.
     """
-    if record is None:
-        names = {"from_version": asked.from_version, "to_version": asked.to_version, "alpha": asked.alpha or 0.05}
-        record = Release.model_validate(
-            {"pipeline": asked.pipeline, "verdict": "not_comparable", "sentence": "", **names}
-        )
+    names = {"from_version": asked.from_version, "to_version": asked.to_version, "alpha": asked.alpha or 0.05}
+    fields = {"pipeline": asked.pipeline, "verdict": "not_comparable", "sentence": "", **names}
+    return _without_comparison(Release.model_validate(fields), reason)
+
+
+def _without_comparison(record: Release, reason: str) -> Release:
     old, new = printable(record.from_version), printable(record.to_version)
     sentence = f"{new} cannot be compared with {old}: {reason}."
     return record.model_copy(update={"verdict": "not_comparable", "reason": reason, "sentence": sentence})
@@ -165,7 +186,7 @@ async def _without_release(
     for name in asked.metrics:
         _meant(name, compared)
     asked = replace(asked, alpha=asked.alpha or watches.alpha)
-    return not_comparable(asked, None, await _why(deployment, asked, releases))
+    return not_comparable(asked, await _why(deployment, asked, releases))
 
 
 def _versions(keys: Sequence[EstimateKey], releases: Sequence[WatchedRelease]) -> list[str]:

@@ -30,7 +30,7 @@ class Mark:
 
     at: datetime
     kind: str
-    """`began`, `fired`, `resolved` or `deploy`."""
+    """`began`, `fired`, `resolved` or `deploy`; of a release `opened`, `ended`, or its verdict."""
     text: str
     """What else is said about it, such as a rule; may be empty."""
 
@@ -62,6 +62,10 @@ class BandChart:
     levels: Sequence[Level] = field(default_factory=tuple)
     changed_at: datetime | None = None
     """When the change of an alert that fires began: the line has the colour of alarm from there on."""
+    beside: Sequence[HistoryPoint] = ()
+    """Another mean over the same time, such as that of the version before."""
+    within: tuple[float, float] | None = None
+    """The values at the lower and the upper edge, if they do not follow from the points."""
 
     @property
     def cut(self) -> bool:
@@ -75,6 +79,8 @@ class BandChart:
 
         An interval of a number such as seconds may end far above it: the line would be pressed flat, so it is cut.
         """
+        if self.within is not None:
+            return self.within
         values = [point.estimate for point in self.points]
         values += [value for value in (self.target, self.baseline) if value is not None]
         values += [level.value for level in self.levels]
@@ -105,7 +111,7 @@ class BandChart:
         """
         points = [*self.points]
         drawn: list[HistoryPoint | None] = [*points]
-        changes = {mark.at for mark in self.marks if mark.kind in {"began", "deploy"}}
+        changes = {mark.at for mark in self.marks if mark.kind in {"began", "deploy", "opened"}}
         changes |= set() if self.changed_at is None else {self.changed_at}
         for place in range(1, len(points) - 1):
             before, point, after = points[place - 1 : place + 2]

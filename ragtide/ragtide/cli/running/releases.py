@@ -178,7 +178,7 @@ async def watch_release(
                 raise typer.BadParameter(f"{error}") from None
             answered = answered or not error.is_mistake
             state = sentence = f"{error}"
-            release = not_comparable(asked, None, sentence)
+            release = not_comparable(asked, sentence)
         else:
             sentence = release.sentence
         if state != news:

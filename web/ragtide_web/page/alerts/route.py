@@ -31,6 +31,7 @@ from ...reading.context import Context, Shared
 from ...reading.items import item_view
 from ...reading.rule_replays import ReplayIsRunningError, ReplayOrder, rule_of
 from ..data_set import data_set
+from ..release_card import release_card
 from ..rendering import render
 from .screen import REPLAYS, SILENCES, EvidenceChart, alert_list, chart_range, timeline
 
@@ -76,6 +77,7 @@ async def _alert_page(
         status=status,
         alert=alert,
         text=text,
+        card=None if alert.release is None else release_card(alert.release),
         problem=problem,
         chart=await _chart(shared, text, now),
         timeline=timeline(

@@ -21,6 +21,7 @@ from ...reading.dead_letters import seen_by
 from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of, worst_first
 from ...reading.headlines import CHOICES
 from ...reading.item_lists import duration_text
+from ..release_card import release_card, released_pipelines
 from ..rendering import render
 
 ADHERENCE: Final = "trace.adherence"
@@ -100,6 +101,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         after=urlencode([*query, ("first", drawn.first + IN_VIEW)]) if drawn.first + IN_VIEW < drawn.total else None,
         sparklines=sparklines,
         deploys=deploys,
+        releases={name: release_card(release) for name, release in released_pipelines(alerts).items()},
         without_segment=urlencode([(name, value) for name, value in query if name != "segment"]),
         chosen=chosen,
         firing=firing,

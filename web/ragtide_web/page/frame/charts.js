@@ -164,7 +164,7 @@ function draw(chart) {
           }
           for (const mark of marks) {
             const x = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
-            const stroke = colour({ fired: "--bad", began: "--warn" }[mark.kind] ?? "--grey");
+            const stroke = colour({ fired: "--bad", worse: "--bad", not_worse: "--good", began: "--warn" }[mark.kind] ?? "--grey");
             stroked(plot, stroke, mark.kind === "began" ? [3, 3] : [], x, plot.bbox.top, x, plot.bbox.top + plot.bbox.height);
           }
         },

@@ -11,6 +11,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.headline import MetricStanding
 from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_aggregator.reading.verdicts import record_of
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
@@ -23,6 +24,7 @@ from ...reading.bands import LEAST_N, Mark
 from ...reading.context import Context, Shared
 from ...reading.fleet import fleet, importance, important, worst_first
 from ...reading.headlines import CHOICES
+from ..release_card import release_cards, release_marks
 from ..rendering import render
 from .screen import (
     USES,
@@ -111,6 +113,10 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     shown = {headline.metric: headline for headline in row.headlines}
     names = sorted(shown, key=importance)
     deploys = await _deploys(shared, pipeline, names, span)
+    now = utc_now()
+    watched = await shared.deployment.releases(pipeline)
+    releases = [record_of(release) for release in watched]
+    deploys += release_marks(releases, deploys, span.start, span.end)
     drawn = [name for name in names if may_have_panel(shown[name])]
     apart = {name: change_times(shown[name], alerts, deploys) for name in drawn}
     reading = (
@@ -150,6 +156,8 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
         ratio_confidence=max(2 * shared.settings.confidence - 1, 0.0),
         segment_metrics=columns,
         alerts=texts[:ALERTS_SHOWN],
+        releases=releases,
+        cards=release_cards(releases, now),
         tools=tool_rows(mine, texts),
         diagnoses=_diagnoses(pipeline, mine, texts[:ALERTS_SHOWN]),
         others=[name for name in names_of_all if name != pipeline],
