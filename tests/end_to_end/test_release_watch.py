@@ -1,6 +1,7 @@
 """A canary whose answers are worse: Argo aborts it, Flagger rolls it back, and the notification has both numbers."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -120,8 +122,11 @@ class Deployment:
     async def flagger(self, kind: str) -> tuple[int, bytes]:
         """Call the committed webhook of Flagger as Flagger does."""
         hook = flagger_hook(kind)
-        url = f"{self.address}/v1/verdict?{hook['url'].partition('?')[2]}"
-        return await send(url, {"Authorization": f"Bearer {READ}"}, flagger_payload(hook, {"to": CANARY}))
+        address = urlsplit(hook["url"].replace("TOKEN", READ))
+        # Flagger's client sends what stands before the host as basic authentication.
+        login = base64.b64encode(f"{address.username}:{address.password}".encode()).decode()
+        url = f"{self.address}{address.path}?{address.query}"
+        return await send(url, {"Authorization": f"Basic {login}"}, flagger_payload(hook, {"to": CANARY}))
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.support.conditions import wait_until
 from tests.support.ingest import NAMES, expected_of, one_span_each, requests_of
 from tests.support.redis_processes import cluster
-from tests.support.roles import begin, command, running
+from tests.support.roles import begin, command, kill, running
 from tests.support.wire_spans import rag, request, span
 from tools.pages.constructions import CAPTURED
 
@@ -129,6 +129,26 @@ def test_on_a_cluster_traces_of_all_partitions_are_read(tmp_path: Path) -> None:
                 send(port, request.SerializeToString())
             with connect(nodes.url) as redis:
                 wait_until(lambda: published(redis, 8) == everything())
+
+
+def test_an_option_names_the_attribute_with_the_version_in_place_of_the_setting(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    sent = request(*rag(), **{"service.version": "1.2", "canary": "b"})
+    for number, (setting, options, version) in enumerate(
+        [("auto", [], {"version": "1.2"}), ("off", ["--version-from", "canary"], {"version": "b"}), ("off", [], {})]
+    ):
+        redis.flushdb()
+        log = tmp_path / f"{number}.log"
+        extra = {**INGEST, "RAGTIDE_INGEST_SETTLE_S": "0", "RAGTIDE_INGEST_VERSION_FROM": setting}
+        process = begin(redis_url, log, "serve", *options, extra=extra)
+        try:
+            send(port_in(log), sent.SerializeToString())
+            wait_until(lambda: redis.xlen("ragtide:{0}:interactions"))
+        finally:
+            kill(process)
+        ((entry, fields),) = redis.xrange("ragtide:{0}:interactions")
+        assert RagInteraction.from_entry(entry.decode(), fields[b"data"]).segments == version
 
 
 def test_a_port_in_use_is_one_sentence(redis_url: str, redis: Any) -> None:
