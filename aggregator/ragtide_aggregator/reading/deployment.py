@@ -368,6 +368,9 @@ class Deployment:
     async def keys(self, pipeline: str) -> list[EstimateKey]:
         """Return the keys of the estimates of a pipeline.
 
+        Args:
+            pipeline: its name.
+
         Raises:
             DamagedFieldError: a checkpoint names a key that cannot be read.
         """
@@ -381,6 +384,9 @@ class Deployment:
 
     async def releases(self, pipeline: str | None = None) -> list[WatchedRelease]:
         """Return the releases of a pipeline, or of all, the newest first.
+
+        Args:
+            pipeline: only of this pipeline; all unless given.
 
         Raises:
             DamagedFieldError: a release cannot be read.
