@@ -47,7 +47,7 @@ RELEASE_COLUMNS: Final[Sequence[Column[Release]]] = (
     Column("after", lambda release: _of_first(release)[2], right=True),
     Column("answers", lambda release: f"{release.n[1]:,}", right=True, yields=2),
     Column("opened", lambda release: f"{release.opened_at:%Y-%m-%d %H:%M}" if release.opened_at else "", yields=1),
-    Column("ended", lambda release: f"{release.ended_at:%H:%M}" if release.ended_at else "open", yields=1),
+    Column("ended", lambda release: f"{release.ended_at:%H:%M}" if release.ended_at else "open", yields=6),
 )
 """Of releases, one in a row; the numbers are those of the metric that decided, or that stands worst."""
 

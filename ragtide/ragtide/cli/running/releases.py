@@ -177,8 +177,8 @@ async def watch_release(
             if error.is_mistake and not answered:
                 raise typer.BadParameter(f"{error}") from None
             answered = answered or not error.is_mistake
-            state = sentence = f"{error}"
-            release = not_comparable(asked, sentence)
+            release = not_comparable(asked, f"{error}")
+            state = sentence = f"waiting: {error}"
         else:
             sentence = release.sentence
         if state != news:
