@@ -159,6 +159,7 @@ async def test_a_token_sees_the_releases_of_its_pipelines(async_redis: Any, redi
 
 async def test_a_webhook_passes_at_its_verdict_only(async_redis: Any, redis_url: str) -> None:
     await seed(async_redis)
+    at = utc_now() - timedelta(minutes=20)
     flagger = {"name": "shop", "namespace": "prod", "phase": "Progressing", "checksum": "85d557f47b"}
     async with http_service(redis_url) as service:
 
@@ -170,9 +171,9 @@ async def test_a_webhook_passes_at_its_verdict_only(async_redis: Any, redis_url:
 
         assert await passes("worse") == 409  # no release is open
         for release, expected in (
-            (watched_release(n=20), {"worse": 409, "not_worse": 409}),
-            (watched_release(fall=0.3), {"worse": 200, "not_worse": 409}),
-            (watched_release(n=3_000), {"worse": 409, "not_worse": 200}),
+            (watched_release(n=20, opened_at=at), {"worse": 409, "not_worse": 409}),
+            (watched_release(fall=0.3, opened_at=at), {"worse": 200, "not_worse": 409}),
+            (watched_release(n=3_000, opened_at=at), {"worse": 409, "not_worse": 200}),
         ):
             await store(async_redis, release)
             for wanted, status in expected.items():
@@ -186,7 +187,7 @@ async def test_a_webhook_passes_at_its_verdict_only(async_redis: Any, redis_url:
             ("?pipeline=bank", {}),
             ("", {"form": "v1"}),
             ("", {"margin": "wide"}),
-            ("", {"metric": "trace.adherance"}),
+            ("", {"metric": "trace.adherance", "to": "v2"}),
             ("", {"pass": "better"}),
             ("", {"pass": ""}),
         ):
