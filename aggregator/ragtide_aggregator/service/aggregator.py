@@ -48,7 +48,7 @@ class Aggregator:
         self._settings = settings
         self._state = state or state_options(settings)
         self._telemetry = telemetry or AggregatorTelemetry(layout.partitions)
-        self._telemetry.watching(self._state.rules)
+        self._telemetry.watching(self._state.rules, releases=self._state.releases is not None)
         self._sessions: dict[int, PartitionSession] = {}
         self._applied = 0
         # The pace of a partition outlives a session.
@@ -74,7 +74,7 @@ class Aggregator:
         Every partition commits everything that it has applied, and continues from its checkpoint.
         """
         self._settings, self._state = settings, state_options(settings)
-        self._telemetry.watching(self._state.rules)
+        self._telemetry.watching(self._state.rules, releases=self._state.releases is not None)
         for session in self._sessions.values():
             session.end()
 

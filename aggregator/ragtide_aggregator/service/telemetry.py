@@ -14,6 +14,7 @@ from ragtide_runtime.telemetry.metric import family
 from ragtide_runtime.telemetry.quality_metrics import QUALITY_METRICS
 from ragtide_runtime.telemetry.tracing import record_span
 from ragtide_schemas import AlertRule
+from ragtide_schemas.release import RELEASE_RULE, WORSE_RULE
 
 from ..checkpoint.commit import Step
 from .quality import PartitionQuality
@@ -74,9 +75,10 @@ class AggregatorTelemetry(OwnerTelemetry):
         """The estimates and firing alerts of the partitions."""
         registry.register(self.quality)
 
-    def watching(self, rules: Iterable[AlertRule]) -> None:
-        """Report the rules in force, so that each has its counters from the start."""
-        catalogue.ALERTS.start(self._alerts, rule=[rule.name for rule in rules])
+    def watching(self, rules: Iterable[AlertRule], *, releases: bool = False) -> None:
+        """Report the rules in force, and whether releases are watched, so that each has its counters from the start."""
+        of_releases = (RELEASE_RULE, WORSE_RULE) if releases else ()
+        catalogue.ALERTS.start(self._alerts, rule=[*(rule.name for rule in rules), *of_releases])
 
     def lost(self) -> None:
         """Count a partition that another aggregator took, or in which Redis lost the end of a stream."""
