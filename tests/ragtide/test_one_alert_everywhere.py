@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, Final, cast, get_args
 
 import pytest
 from rich.console import Console
 from tests.support.http_service import http_service
 from tests.support.receiver import destination
+from tests.support.releases import release, release_alert
 from tests.support.told import BEGAN, FIRED, RESOLVED, drift, mix_cause, told_of
 from tests.web.page.test_page import page
 
@@ -30,6 +31,7 @@ from ragtide_schemas import Alert
 from ragtide_schemas.alert import StepCause, StepChange, StepName, ValueShare
 from ragtide_schemas.alert_text import AlertText, WorstAnswer, alert_text
 from ragtide_schemas.alert_text import message_of as message
+from ragtide_schemas.release import ReleaseEvent
 
 TARGET = {"kind": "threshold", "baseline_source": "target", "baseline": 0.8, "normal": None, "normal_n": None}
 WITHIN = mix_cause(verdict="within", carriers=("lang=de",), spread="few", text="within lang=de (0.9 to 0.1)")
@@ -96,7 +98,13 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+EVENTS: Final = get_args(ReleaseEvent)
+HOSTILE_VERSION: Final = '<!channel> **bold** <script>alert("x")</script> @here'
+
+
 def of_kind(name: str) -> Alert:
+    if name in EVENTS:
+        return release_alert(cast("ReleaseEvent", name), release(to_version=HOSTILE_VERSION))
     alert = drift(**KINDS[name])
     return alert if alert.kind in ("stall", "budget") else alert.model_copy(update={"message": message(alert)})
 
@@ -155,7 +163,14 @@ async def channels(alert: Alert, notification: Notification, text: AlertText) ->
     return {name: in_a_line(channel) for name, channel in found.items()}
 
 
-@pytest.mark.parametrize("name", KINDS)
+def test_no_version_is_a_link_in_a_text() -> None:
+    alert = release_alert("release.worse", release(to_version="https://evil.example", from_version="www.evil.example"))
+    text = alert_text(alert)
+    for sentence in (text.title, *text.sentences, *(value for _, value in text.facts)):
+        assert not re.search(r"https?://|\bwww\.", sentence), sentence
+
+
+@pytest.mark.parametrize("name", [*KINDS, *EVENTS])
 async def test_every_channel_has_every_fact(name: str) -> None:
     alert = of_kind(name)
     worst = (WorstAnswer("q-17", "What does <it> cost & why?", 0.1, REASON),) if alert.worst_interaction_ids else ()
@@ -168,7 +183,7 @@ async def test_every_channel_has_every_fact(name: str) -> None:
         for fact in (text.title, *text.sentences):
             bare = re.sub("^(Worst answer|Example|Sentinel|Diagnosis): ", "", fact) if channel == "terminal" else fact
             assert in_a_line(bare) in shown, f"{channel} lacks: {fact}"
-        for never in ("https://evil", "\u202e", "word " * 100):
+        for never in ("https://evil", "\u202e", "word " * 100, "None"):
             assert never not in shown, channel
     raw = json.dumps(message_of(notification)), body(await mail(notification), "html")
     assert "<!channel>" not in raw[0]
