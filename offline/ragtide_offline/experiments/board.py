@@ -17,7 +17,7 @@ from ragtide_schemas.printable import short_repr
 from ragtide_schemas.slopes import BROKEN_RETRIEVER, is_blind, slopes_of
 
 from .drafts import name_from, value_text
-from .projections import Projection, difference_of, differences, projection_of, race_evidence
+from .projections import Projection, difference_of, differences, projection_of, race_evidence, weighted_projection
 from .results import Result
 from .state import ConfigStatus, ExperimentState
 
@@ -153,6 +153,8 @@ class Board:
     """Mean of the leader over other items, if these items are a random sample of them; None while not all have run."""
     price: Price = "cost"
     """The quantity that quality is weighed against."""
+    traffic: str | None = None
+    """What the estimates stand for, if the items are drawn rows."""
     warning: str | None = None
     """Sentences if the metric of the race is not fit for the choice: the configs retrieve different documents, and it
     does not follow a broken retriever; or contexts of different lengths, and it is a share of them."""
@@ -271,7 +273,8 @@ class Board:
             }
             for row, per_usd in zip(self.rows, ratios, strict=True)
         ]
-        return {**asdict(self), "rows": rows, "share_of_work": self.share_of_work}
+        fields = {**asdict(self), "rows": rows, "share_of_work": self.share_of_work}
+        return fields if self.traffic else {name: value for name, value in fields.items() if name != "traffic"}
 
 
 def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confidence: float | None = None) -> Board:
@@ -319,6 +322,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         alpha=1 - plan.race.confidence if plan.race.enabled else None,
         outlook=_outlook(state, rows[0], counted[rows[0].name], options) if rows else None,
         price=price,
+        traffic=None if state.weights is None else state.weights.sentence,
         warning=" ".join([*warnings, ADVICE]) if warnings else None,
     )
 
@@ -450,6 +454,20 @@ def _estimates(
 ) -> dict[str, dict[str, Projection]]:
     plan = state.plan
     result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
+    if state.weights is not None:
+        items = {name: dict(state.counted(name)) for name in counted}
+        return {
+            name: {
+                metric: weighted_projection(
+                    state.weights,
+                    {item: result.score(metric) for item, result in items[name].items()},
+                    state.results.definition(plan, metric),
+                    options=options,
+                )
+                for metric in metrics
+            }
+            for name in counted
+        }
     for metric in metrics:
         values = [[result.score(metric) for result in results] for results in counted.values()]
         scores = [[score for score in row if not np.isnan(score)] for row in values]

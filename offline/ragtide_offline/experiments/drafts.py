@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ragtide_consumers.labelers.plugins import CUSTOM_METRICS_MAX
 from ragtide_schemas import METRICS, Direction, Kind, describe
 from ragtide_schemas.criterion import Criterion, built_in_criteria
-from ragtide_schemas.experiments import OWN, Config, ExperimentOptions, IntervalOptions, OwnMetric, Plan
+from ragtide_schemas.experiments import OWN, Config, DrawnItem, ExperimentOptions, IntervalOptions, OwnMetric, Plan
 from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName
 
@@ -196,10 +196,21 @@ def plan_of(
         "metrics": [declared.named(name) for name, declared in own.items()],
         "intervals": _intervals(draft),
     }
+    if any(item.drawn is not None for item in items):
+        fields["drawn"] = [_drawn(items[index]) for index in order]
     try:
         return Plan.model_validate(fields), [items[index] for index in order]
     except ValidationError as error:
         raise ExperimentError(f"experiment {draft.name}: {describe(error)}") from None
+
+
+def _drawn(item: "Item") -> DrawnItem | None:
+    row = item.drawn
+    if row is None:
+        return None
+    kept = min(item.sampling_probability / row.probability, 1.0)
+    stratum = " ".join(filter(None, [row.draw, row.stratum, f"of {row.of:g}"]))
+    return DrawnItem(stratum=stratum, rows=row.rows, probability=row.probability, kept=kept)
 
 
 def order_digest(order: Sequence[int]) -> str:

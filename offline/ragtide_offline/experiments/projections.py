@@ -5,7 +5,7 @@ other, the interval is that of the decision. If both raced, it is the race's int
 no common item in the race) it is a betting sequence on the paired differences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from ragtide_aggregator.statistics.tables.names import AUTO
 from ragtide_schemas import Kind, MetricDefinition
 from ragtide_schemas.experiments import Evidence, IntervalOptions
 
+from .item_weights import ItemWeights, stretched
 from .state import ExperimentState
 
 Source = Literal["decision", "race", "pairs"]
@@ -115,8 +116,22 @@ def paired_differences(
     """
     if not others:
         return []
-    plan = state.plan
+    plan, weights = state.plan, state.weights
     own = dict(state.counted(first))
+    level = plan.intervals.confidence if confidence is None else confidence
+    value_range = state.results.value_range(plan, plan.metric)
+    if weights is not None:
+        scores = {item: result.score(plan.metric) for item, result in own.items()}
+        return [
+            weighted_difference(
+                weights,
+                scores,
+                {item: result.score(plan.metric) for item, result in state.counted(name)},
+                value_range,
+                confidence=level,
+            )
+            for name in others
+        ]
     gaps: list[list[float]] = []
     sizes: list[int] = []
     for name in others:
@@ -127,9 +142,86 @@ def paired_differences(
         ]
         gaps.append([a - b for a, b in pairs if not (np.isnan(a) or np.isnan(b))])
         sizes.append(max(plan.population_size - (len(pairs) - len(gaps[-1])), 1))
-    level = plan.intervals.confidence if confidence is None else confidence
-    ends = mean_differences(gaps, state.results.value_range(plan, plan.metric), sizes=sizes, confidence=level)
+    ends = mean_differences(gaps, value_range, sizes=sizes, confidence=level)
     return [(len(values), end) if values else None for values, end in zip(gaps, ends, strict=True)]
+
+
+def weighted_difference(
+    weights: ItemWeights,
+    first: Mapping[int, float],
+    second: Mapping[int, float],
+    value_range: tuple[float, float],
+    *,
+    confidence: float,
+) -> tuple[int, Interval[float, float]] | None:
+    """Return the number of drawn items with both scores, and the weighted mean of first - second with its interval.
+
+    None without such an item.
+
+    Args:
+        weights: of the items.
+        first: scores by item; nan for an item without a score.
+        second: other scores.
+        value_range: lowest and highest possible score.
+        confidence: level of the interval.
+    """
+    gaps = {item: score - second[item] for item, score in first.items() if item in second and weights.units[item]}
+    known = {item: gap for item, gap in gaps.items() if not np.isnan(gap)}
+    if not known:
+        return None
+    if weights.covers(gaps):
+        return len(known), weights.difference(first, second, value_range, confidence=confidence)
+    size = max(weights.units.size - (len(gaps) - len(known)), 1)
+    scaled = [float(weights.units[item]) * gap for item, gap in known.items()]
+    [interval] = mean_differences([scaled], value_range, sizes=[size], confidence=confidence)
+    return len(known), _of_all(interval, weights.stretch(), weights.weighted(known))
+
+
+def _of_all(interval: Interval[float, float], stretch: float, mean: float | None) -> Interval[float, float]:
+    """Return the interval of the weighted mean of all items, with the weighted mean of those that were run."""
+    wide = stretched(interval, stretch)
+    estimate = wide.estimate if mean is None else mean
+    return Interval(estimate, min(wide.lower, estimate), max(wide.upper, estimate))
+
+
+def weighted_projection(
+    weights: ItemWeights,
+    scores: Mapping[int, float],
+    definition: MetricDefinition | None,
+    *,
+    options: IntervalOptions,
+) -> Projection:
+    """Return the estimate of a metric over the traffic from which the items were drawn, as `projection_of` has it.
+
+    Args:
+        weights: of the items.
+        scores: of a config by item; nan for an item without a score.
+        definition: of the metric; None for a metric between 0 and 1.
+        options: of the intervals.
+    """
+    kind = Kind.ALGEBRAIC if definition is None else definition.kind
+    lowest, highest = value_range = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
+    drawn = {item: score for item, score in scores.items() if weights.units[item]}
+    known = {item: score for item, score in drawn.items() if not np.isnan(score)}
+    size = max(weights.units.size - (len(drawn) - len(known)), 1)
+    factor = size if kind is Kind.DISTRIBUTIVE else 1
+    possible = factor * lowest, factor * highest
+    if not known:
+        return Projection(None, *possible, 0, kind, possible)
+    counts = kind is Kind.DISTRIBUTIVE
+    ends: Interval[float | None, float]
+    if weights.covers(drawn):
+        ends = weights.mean(drawn, value_range, confidence=options.confidence, counts=counts)
+    else:
+        above = [float(weights.units[item]) * (score - lowest) for item, score in known.items()]
+        [table] = _table(
+            "betting", [above], confidence=options.confidence, value_range=(0.0, highest - lowest), sizes=[size]
+        )
+        mean = weights.weighted(known)
+        off = _of_all(Interval(*table), weights.stretch(), None if mean is None else mean - lowest)
+        ends = Interval(lowest + off.estimate, max(lowest + off.lower, lowest), min(lowest + off.upper, highest))
+    estimate = None if ends.estimate is None else factor * ends.estimate
+    return Projection(estimate, factor * ends.lower, factor * ends.upper, len(known), kind, possible)
 
 
 def mean_differences(
@@ -214,6 +306,8 @@ def differences(
         raced: whether to use the race's intervals as of now, each of which is slow to compute.
         confidence: level of each interval outside of the race; the level of the plan unless given.
     """
+    # Once all items have run, the interval is that of the traffic, and no longer that of these items.
+    raced = raced and not (state.weights is not None and state.all_compared)
     raced_pairs = [_raced_pair(state, first, second, raced=raced) for second in others]
     rest = [second for second, raced_pair in zip(others, raced_pairs, strict=True) if raced_pair is None]
     paired = dict(zip(rest, paired_differences(state, first, rest, confidence=confidence), strict=True))

@@ -8,7 +8,7 @@ the same decisions of the race, so a new race runner can replace a killed one.
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Final, Literal
 
@@ -28,6 +28,7 @@ from ragtide_schemas.experiments import (
 )
 from ragtide_schemas.suggestions import unknown
 
+from .item_weights import ItemWeights, stretched
 from .results import Result, ResultsTable
 
 REFUSED_MAX: Final = 1000
@@ -41,7 +42,8 @@ class ExperimentRace:
         value_range: lowest and highest possible score.
     """
 
-    def __init__(self, plan: Plan, value_range: tuple[float, float]) -> None:
+    def __init__(self, plan: Plan, value_range: tuple[float, float], weights: ItemWeights | None = None) -> None:
+        self._stretch = 1.0 if weights is None else weights.stretch()
         self.names = [config.name for config in plan.configs]
         """Names of the configs, in the order of the race's indices."""
         # A single config has no opponent until it is cloned. The race needs two indices, so the second stays empty.
@@ -53,7 +55,7 @@ class ExperimentRace:
             len(self.names),
             population=plan.population_size,
             confidence=plan.race.confidence,
-            margin=plan.race.margin,
+            margin=plan.race.margin / self._stretch,
             look_every=plan.race.look_every,
             value_range=value_range,
             higher_is_better=plan.higher_is_better,
@@ -87,6 +89,11 @@ class ExperimentRace:
         if self._trial is None or self._trial[0] != item:
             race = self._race.copy()
             eliminations = [eliminated for of_item in scores for eliminated in race.update(self._row(of_item))]
+            if self._stretch != 1.0:
+                eliminations = [
+                    replace(eliminated, difference=stretched(eliminated.difference, self._stretch))
+                    for eliminated in eliminations
+                ]
             self._trial = item, race, eliminations
         return self._trial[2]
 
@@ -105,7 +112,8 @@ class ExperimentRace:
         The interval is that of the duel in which the first may eliminate the second. None without a common item in
         this duel.
         """
-        return self._race.difference(self.names.index(second), self.names.index(first))
+        duel = self._race.difference(self.names.index(second), self.names.index(first))
+        return duel if duel is None or self._stretch == 1.0 else (duel[0], stretched(duel[1], self._stretch))
 
     def _row(self, scores: Mapping[str, float]) -> list[float]:
         return [scores.get(name, nan) for name in self.names]
@@ -186,8 +194,11 @@ class ExperimentState:
         self.refused: deque[RefusedCommand] = deque(maxlen=REFUSED_MAX)
         for config in plan.configs:
             self._add(config)
+        self.weights = ItemWeights.of(plan)
+        """Weights of the items of a drawn data set; None of another one."""
         value_range = self.results.value_range(plan, plan.metric)
-        self.race = ExperimentRace(plan, value_range) if races and plan.race.enabled else None
+        self._lowest = value_range[0]
+        self.race = ExperimentRace(plan, value_range, self.weights) if races and plan.race.enabled else None
 
     @property
     def running(self) -> list[ConfigStatus]:
@@ -222,11 +233,18 @@ class ExperimentState:
                 yield item, result
 
     def scores_of(self, items: range) -> Iterator[dict[str, float]]:
-        """Yield for each item the scores of running configs in the race's metric; nan for a missing score."""
+        """Yield for each item the scores of running configs in the race's metric; nan for a missing score.
+
+        Those of a drawn data set are weighted: as far above the lowest score as the unit of the item.
+        """
         running = [(status.config.name, self.results.by_config[status.config.name]) for status in self.running]
         for item in items:
             results = ((name, of_config.get(item)) for name, of_config in running)
-            yield {name: nan if result is None else result.score(self.plan.metric) for name, result in results}
+            scores = {name: nan if result is None else result.score(self.plan.metric) for name, result in results}
+            if self.weights is not None:
+                unit, low = float(self.weights.units[item]), self._lowest
+                scores = {name: low + unit * (score - low) for name, score in scores.items()}
+            yield scores
 
     def apply(self, entry: LogEntry) -> str | None:
         """Apply the next entry of the log; return the reason if the entry has no effect."""

@@ -60,15 +60,7 @@ class TrafficRows:
     @property
     def sentence(self) -> str:
         """What the estimates stand for."""
-        sentence = (
-            f"estimates stand for the traffic: {len(self.ids):,} drawn rows stand for {self.weights.stands_for:,.0f} "
-            "answers"
-        )
-        rows = "row" if self.by_hand == 1 else "rows"
-        counts = "counts" if self.by_hand == 1 else "count"
-        return (
-            f"{sentence}; {self.by_hand:,} {rows} put in by hand {counts} for no estimate" if self.by_hand else sentence
-        )
+        return self.weights.sentence(self.by_hand)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as values that JSON can hold."""

@@ -13,9 +13,16 @@ from pydantic_core import to_json
 
 from ragtide_schemas import EarlierTurn, InvalidEntryError, RagInteraction
 from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
+from ragtide_schemas.drawn import DrawRecord, drawn_of
 from ragtide_schemas.errors import invalid
 from ragtide_schemas.interaction import History
-from ragtide_schemas.limits import METADATA_MAX_BYTES, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
+from ragtide_schemas.limits import (
+    METADATA_MAX_BYTES,
+    PROBABILITY_MIN,
+    QUESTION_MAX_CHARS,
+    RESPONSE_MAX_CHARS,
+    SEGMENTS_MAX,
+)
 from ragtide_schemas.plain_values import LeftOut
 from ragtide_schemas.value_readers import metadata_values
 
@@ -63,6 +70,10 @@ class Item:
     """Name of a group of items whose answers depend on each other, such as those about one topic or document."""
     history: tuple[EarlierTurn, ...] | None = None
     """Earlier turns of the conversation that the question continues. The metadata have them, too, as they were."""
+    drawn: DrawRecord | None = None
+    """How the row was drawn from known answers; None of a row that was not drawn."""
+    sampling_probability: float = 1.0
+    """Of a drawn row: the probability of its source times that of the draw."""
 
 
 class _CheckedItem(WireModel):
@@ -205,7 +216,15 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
             "history": past[1] if past and isinstance(metadata, dict) and past[0] in metadata else None,
         }
     )
-    return Item(**{name: getattr(checked, name) for name in Item.__dataclass_fields__})
+    known = {name: getattr(checked, name) for name in _CheckedItem.model_fields}
+    drawn = drawn_of(checked.metadata)
+    return Item(**known) if drawn is None else Item(**known, drawn=drawn, sampling_probability=_probability(fields))
+
+
+def _probability(fields: Mapping[str, Any]) -> float:
+    value = fields.get("sampling_probability", 1.0)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and PROBABILITY_MIN <= value <= 1 else 1.0
 
 
 def fitting_metadata(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,18 @@
 """The contract of experiments: the plan, the entries of the log, and the result of an execution."""
 
 from .entries import DRIVER, RACE, Begun, Command, Completed, Evidence, Execution, LogEntry, Look, Paused, decode_entry
-from .plan import OWN, OWN_SCORES, Config, ExperimentOptions, IntervalOptions, Limits, OwnMetric, Plan, RaceOptions
+from .plan import (
+    OWN,
+    OWN_SCORES,
+    Config,
+    DrawnItem,
+    ExperimentOptions,
+    IntervalOptions,
+    Limits,
+    OwnMetric,
+    Plan,
+    RaceOptions,
+)
 
 __all__ = [
     "DRIVER",
@@ -12,6 +23,7 @@ __all__ = [
     "Command",
     "Completed",
     "Config",
+    "DrawnItem",
     "Evidence",
     "Execution",
     "ExperimentOptions",

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..base import Metadata, Name, Size, VersionedModel, WireModel
+from ..base import Metadata, Name, Probability, Size, VersionedModel, WireModel
 from ..criterion import Criterion
 from ..declared import MetricDeclaration, declaration_of
 from ..limits import LATENCY_MAX_S
@@ -142,6 +142,19 @@ class ExperimentOptions(WireModel):
     """Labeler that scores the answers; the labeler of the settings unless given."""
 
 
+class DrawnItem(WireModel):
+    """How an item was drawn as a row of its data set."""
+
+    stratum: str
+    """Draw and stratum."""
+    rows: Annotated[int, Field(ge=1)]
+    """Number of rows that were drawn from the stratum."""
+    probability: Probability
+    """Probability of the draw."""
+    kept: Probability = 1.0
+    """Probability with which the source of the draw kept the answer from the traffic."""
+
+
 class Plan(VersionedModel, ExperimentOptions):
     """The plan in the first entry of an experiment's log. It never changes; commands change the status of configs."""
 
@@ -165,6 +178,9 @@ class Plan(VersionedModel, ExperimentOptions):
     """Metrics that the experiment measures itself."""
     target_parameters: tuple[Name, ...] | None = None
     """Names of the parameters that the target takes; None if it takes any parameter, or if the names are unknown."""
+    drawn: tuple[DrawnItem | None, ...] | None = None
+    """How each item was drawn, in the order in which items are run: the numbers are then those of the traffic, and
+    items that were put in by hand (null) count for none. Absent for a data set that was not drawn."""
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

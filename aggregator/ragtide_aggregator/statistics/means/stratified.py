@@ -105,6 +105,19 @@ class RowWeights:
         """Number of answers of the traffic for which all rows stand."""
         return float(self.weights.sum())
 
+    def sentence(self, by_hand: int = 0) -> str:
+        """Return what estimates from the rows stand for, in words.
+
+        Args:
+            by_hand: number of rows beside them that were put in by hand.
+        """
+        rows = f"{self.weights.size:,} drawn rows stand for {self.stands_for:,.0f} answers"
+        sentence = f"estimates stand for the traffic: {rows}"
+        if not by_hand:
+            return sentence
+        others = "row put in by hand counts" if by_hand == 1 else "rows put in by hand count"
+        return f"{sentence}; {by_hand:,} {others} for no estimate"
+
     def resized(self, rows: ArrayLike) -> "RowWeights":
         """Return weights of other numbers of rows from the same answers; a stratum without rows is left out.
 

@@ -891,6 +891,8 @@ def print_board(
     """Print the leaderboard and the gate, and return the result of the gate."""
     if not as_json:
         out.print(board_view(leaderboard, out.width, shown_metrics(leaderboard), driven=driven))
+        if leaderboard.traffic:
+            out.print(leaderboard.traffic, markup=False, highlight=False)
     result = None if gate is None else gate.decide_experiment(state, as_json=as_json)
     if as_json:
         print_json(with_gate(leaderboard.as_dict(), result))
