@@ -14,8 +14,8 @@ from tests.support.recorded import record
 from ragtide import Feedback, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLabeling
+from ragtide_offline.datasets import sources
 from ragtide_offline.datasets.near_duplicates import INSTALL
-from ragtide_offline.datasets.sources import MOST_ANSWERS
 from ragtide_offline.demo import demo_interactions
 from ragtide_producers.files.items import read_items
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
@@ -305,6 +305,17 @@ def test_a_mistake_is_named_and_nothing_is_written(
     assert not (tmp_path / "golden.jsonl").exists()
 
 
+@pytest.mark.parametrize("what", ["answers.jsonl", "recording"])
+def test_too_many_answers_are_refused_before_they_fill_the_memory(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "answers.jsonl", questions(40))
+    recorded(tmp_path / "recording", questions(40))
+    monkeypatch.setattr(sources, "MOST_ANSWERS", 30)
+    done = run_command(capsys, "dataset", "draw", what, "--rows", "9", "--output", "golden.jsonl")
+    assert (done.code, "more than 30 answers" in done.told, "--since" in done.told) == (1, True, True)
+
+
 def test_without_the_library_the_command_to_install_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,4 +328,3 @@ def test_without_the_library_the_command_to_install_it_is_named(
     assert "pip install" in INSTALL
     options = ("--rows", "9", "--keep-duplicates", "--output", "golden.jsonl")
     assert run_command(capsys, "dataset", "draw", "answers.jsonl", *options).code == 0
-    assert MOST_ANSWERS >= 10_000

@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -288,13 +288,15 @@ class _Cell(NamedTuple):
 
 def _strata(answers: Answers, places: Places, masses: Floats, rows: int) -> dict[str, Places]:
     edges, band_of = _bands(answers, places, masses, rows)
-    cells: dict[tuple[object, ...], _Cell] = {}
-    for place, band in zip(places.tolist(), band_of.tolist(), strict=True):
-        values = tuple(listed[place] for listed in answers.values.values())
-        key = (*values, band)
-        cell = cells.setdefault(key, _Cell(tuple(frozenset([value]) for value in values), frozenset([band]), []))
-        cell.members.append(place)
-    merged = sorted(cells.values(), key=lambda cell: (*map(sorted, cell.values), sorted(cell.bands)))
+    listed = [[values[place] for place in places.tolist()] for values in answers.values.values()]
+    members: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place, *key in zip(places.tolist(), band_of.tolist(), *listed, strict=True):
+        members[tuple(key)].append(place)
+    cells = [
+        _Cell(tuple(frozenset([value]) for value in values), frozenset([band]), found)
+        for (band, *values), found in members.items()
+    ]
+    merged = sorted(cells, key=lambda cell: (*map(sorted, cell.values), sorted(cell.bands)))
     most = max(rows // ROWS_PER_STRATUM, 1)
     while len(merged) > 1 and (len(merged) > most or min(len(cell.members) for cell in merged) < LEAST_ANSWERS):
         smallest = min(range(len(merged)), key=lambda number: (len(merged[number].members), number))

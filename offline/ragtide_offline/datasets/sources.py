@@ -204,6 +204,7 @@ def _add_scores(scores: defaultdict[Key, Scores], event: MetricEvent) -> None:
         mine.setdefault(part.labeler, {}).update(part.scores)
         if part.judged is not None:
             mine.setdefault(part.judged.labeler, {}).update(part.judged.scores)
+    _check_bound(len(scores))
 
 
 def _add_feedback(feedback: defaultdict[Key, dict[str, float]], given: Feedback) -> None:
@@ -223,8 +224,12 @@ def bounded(interactions: Iterable[RagInteraction]) -> Iterator[RagInteraction]:
         if interaction.is_session or key in known:
             continue
         known.add(key)
-        if len(known) > MOST_ANSWERS:
-            raise ConfigurationError(
-                f"the source has more than {MOST_ANSWERS:,} answers: select a part with --since, --until or --pipeline"
-            )
+        _check_bound(len(known))
         yield interaction
+
+
+def _check_bound(answers: int) -> None:
+    if answers > MOST_ANSWERS:
+        raise ConfigurationError(
+            f"the source has more than {MOST_ANSWERS:,} answers: select a part with --since, --until or --pipeline"
+        )
