@@ -8,7 +8,7 @@ SOURCES := schemas runtime producers consumers aggregator roles offline web ragt
 
 CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
 
-.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy preferences judge racing mixshift adjusted explained movedsteps movedtools callcosts canaries scaling recovery steady safety specimens pagespeed latency growth light peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates falls fittedproxy drawnsets preferences judge racing mixshift adjusted explained movedsteps movedtools callcosts canaries scaling recovery steady safety specimens pagespeed latency growth light peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -263,6 +263,9 @@ preferences: .venv/.dev ## correlation of metrics with people's preferences, PAI
 
 fittedproxy: .venv/.dev ## the gain from ragtide fit on RAGBench, ROWS=its file; needs lightgbm; write benchmarks/measured/fitted_proxy.md
 	$(BIN)/python benchmarks/fitted_proxy.py $(ROWS) > benchmarks/measured/fitted_proxy.md
+
+drawnsets: .venv/.dev ## labels that a drawn set needs beside uniform drawing, ROWS=files of RAGBench and ClapNQ; needs lightgbm; write benchmarks/measured/drawn_sets.md
+	$(BIN)/python benchmarks/drawn_sets.py $(ROWS) > benchmarks/measured/drawn_sets.md
 
 racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write benchmarks/measured/racing.md
 	$(BIN)/python benchmarks/racing.py > benchmarks/measured/racing.md
