@@ -22,6 +22,7 @@ def list_releases(context: typer.Context, pipeline: PipelineOption = None, as_js
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.reading.verdicts import record_of
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas.release import Release
 
@@ -30,7 +31,7 @@ def list_releases(context: typer.Context, pipeline: PipelineOption = None, as_js
 
     async def body(redis: Redis, _: RedisHandle) -> list[Release]:
         releases = await Deployment(redis, settings).releases(pipeline)
-        return [watched.record(points=False) for watched in releases]
+        return [record_of(watched) for watched in releases]
 
     releases = with_redis(settings, body)
     if as_json:
