@@ -546,7 +546,7 @@ class RuleState:
             **stored.dump_of(self.baseline),
             "contributors": self.contributors.dump(),
             "times_fired": self._times_fired,
-            "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
+            "fired": None if self._fired is None else form_of(Alert).dump(self._fired),
             "detectors": [stored.detectors[detector.row] if detector.active else None for detector in self.detectors],
         }
         if self.beginnings:

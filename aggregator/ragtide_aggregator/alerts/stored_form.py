@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_
 import numpy as np
 from pydantic import BaseModel
 
-from ragtide_schemas import StepCause
+from ragtide_schemas import Alert, StepCause
 
 from ..statistics.means.segment_moments import SegmentMoments
 
@@ -57,6 +57,8 @@ FORMS: Final[dict[Any, StoredForm]] = {
         lambda cause: cause.model_dump(mode="json", exclude={"called"} if cause.called is None else None),
         StepCause.model_validate,
     ),
+    # The alert of a rule is about no release.
+    Alert: StoredForm(lambda alert: alert.model_dump(mode="json", exclude={"release"}), Alert.model_validate),
 }
 """Forms of types that other rooms declare."""
 
