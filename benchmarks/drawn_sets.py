@@ -123,7 +123,9 @@ def measure(one: LabeledSet, rows: int, runs: int, *, by: str | None = "adherenc
         chosen = np.array([row.place for row in drawn])[order]
         known = None
         if not uniform:
-            means = np.array([[row.stratum.means[names[metric]] for row in drawn] for metric in one.labels])[:, order]
+            means = np.array(
+                [[row.stratum.means.get(names[metric], np.nan) for row in drawn] for metric in one.labels]
+            )[:, order]
             known = np.nan_to_num(np.array([one.cheap[metric][places][chosen] for metric in one.labels]) - means)
         values = np.array([labels[places][chosen] for labels in one.labels.values()])
         mean = stratified_mean(values, design, confidence=CONFIDENCE, known=known)
