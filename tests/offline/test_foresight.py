@@ -18,9 +18,11 @@ from ragtide_offline.gates.foresight import (
     WORST,
     KnownScores,
     foresee,
+    known_of_items,
     paired_intervals,
 )
 from ragtide_offline.score.drawn import TrafficRows
+from ragtide_producers.files.items import items_of
 from ragtide_schemas import METRICS
 from ragtide_schemas.drawn import DrawRecord
 
@@ -158,3 +160,24 @@ def test_a_condition_that_no_fall_decides_says_nothing(condition: str) -> None:
     known = KnownScores(["1", "2", "3"], {}, {})
     parsed = parse_condition(condition)
     assert foresee(parsed, known, metrics=list(METRICS), strategy="normal", confidence=0.95) is None
+
+
+def test_the_drawn_items_of_an_experiment_are_known_with_their_stored_scores() -> None:
+    drawn = {"stratum": "s", "of": 400, "rows": 40, "probability": 0.1}
+    labelings = [[{"labeler": "judge", "scores": {METRIC: value}}] for value in (0.0, 1.0)]
+    rows = [
+        {
+            "id": str(number), "question": f"What is {number}?", "sampling_probability": 0.1,
+            "metadata": {"ragtide": {"drawn": drawn, "labelings": labelings[number % 2]}},
+        }
+        for number in range(40)
+    ]  # fmt: skip
+    known = known_of_items(items_of([*rows, "By hand?"]), "judge")
+    assert known is not None
+    assert known.traffic is not None
+    assert len(known.ids) == len(known.stored[METRIC]) == 40
+    assert known.traffic.weights.stands_for == pytest.approx(400)
+    foresight = foresee(parse_condition(f"{METRIC} < 0.8"), known, metrics=[METRIC], strategy="normal", confidence=0.95)
+    assert foresight is not None
+    assert (foresight.rows, foresight.known_from) == (40, STORED)
+    assert known_of_items(items_of(["Not drawn?"]), "judge") is None

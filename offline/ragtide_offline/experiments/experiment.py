@@ -126,6 +126,11 @@ class Experiment:
         return self._plan
 
     @property
+    def items(self) -> Sequence[Item]:
+        """The items, in the order in which they are run."""
+        return self._items
+
+    @property
     def control(self) -> ExperimentControl:
         """Commands to this experiment."""
         return ExperimentControl(self._plan.run, settings=self._settings)

@@ -17,7 +17,8 @@ from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
 from ragtide_aggregator.statistics.means.strategies import moments_interval
 from ragtide_aggregator.statistics.means.stratified import RowWeights, stratified_difference, stratified_mean
 from ragtide_aggregator.statistics.tables.batches import Floats, Rows
-from ragtide_schemas import RagInteraction, definition_of
+from ragtide_producers.files.items import Item
+from ragtide_schemas import definition_of
 from ragtide_schemas.drawn import PROVENANCE
 from ragtide_schemas.metrics import Kind
 
@@ -112,16 +113,39 @@ class Sampled:
     known_from: str
 
 
-def stored_scores(interaction: RagInteraction, labeler: str) -> dict[str, float]:
-    """Return the scores of an answer that its row has stored: those of a labeler, if the row has any of it."""
-    origin = interaction.metadata.get(PROVENANCE)
+def known_of_items(items: Sequence[Item], labeler: str) -> KnownScores | None:
+    """Return what is known of the items of an experiment; None unless some are drawn rows.
+
+    Those of another data set are all known in the end, so that an experiment finds any fall in them.
+    """
+    drawn = {item.item_id: (item.drawn, item.sampling_probability) for item in items if item.drawn is not None}
+    if not drawn:
+        return None
+    stored: dict[str, dict[str, float]] = {}
+    for item in items:
+        for metric, score in stored_scores(item.metadata, labeler).items():
+            stored.setdefault(metric, {})[item.item_id] = score
+    return KnownScores(list(drawn), stored, {}, TrafficRows.of(drawn))
+
+
+def stored_scores(
+    metadata: Mapping[str, Any], labeler: str, gold_scores: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Return the scores that a row has stored: those of a labeler, if the row has any of it.
+
+    Args:
+        metadata: of the row.
+        labeler: name of the labeler that will score.
+        gold_scores: of the row, if there are any.
+    """
+    origin = metadata.get(PROVENANCE)
     origin = origin if isinstance(origin, Mapping) else {}
     drawn = origin.get("drawn")
     named = [(drawn.get("labeler"), drawn.get("scores"))] if isinstance(drawn, Mapping) else []
     listed = origin.get("labelings")
     labelings = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
     named += [(part.get("labeler"), part.get("scores")) for part in labelings]
-    scores = dict(interaction.gold_scores)
+    scores = dict(gold_scores or {})
     for _, values in sorted(named, key=lambda one: one[0] == labeler):  # its own scores replace those of others
         if isinstance(values, Mapping):
             scores |= {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}

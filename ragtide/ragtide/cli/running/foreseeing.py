@@ -45,7 +45,7 @@ def known_scores(
     stored: dict[str, dict[str, float]] = {}
     earlier: dict[str, dict[str, float]] = {}
     for name, answer in answers.items():
-        for metric, score in stored_scores(answer, labeler).items():
+        for metric, score in stored_scores(answer.metadata, labeler, answer.gold_scores).items():
             stored.setdefault(metric, {})[name] = score
     for event in before or ():
         for metric, score in event.scores.items():

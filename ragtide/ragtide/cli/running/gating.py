@@ -17,6 +17,7 @@ from ..printing import err, out
 from . import FAIL_IF, STEP_SUMMARY, ExperimentGateOptions, GateReports
 
 if TYPE_CHECKING:
+    from ragtide_offline.experiments.experiment import Experiment
     from ragtide_offline.experiments.state import ExperimentState
     from ragtide_offline.gates.deciding import GateResult
     from ragtide_offline.gates.foresight import Foresight
@@ -89,6 +90,19 @@ class GateOptions:
         except UnreadableFileError:  # scoring says what is wrong
             return self
         return self.with_sight(seen_by(self, known, strategy=method[0], confidence=method[1]))
+
+    def foreseeing_experiment(self, experiment: "Experiment") -> "GateOptions":
+        """Return the gate with what it can see of the items of an experiment that are drawn rows, which is printed."""
+        from ragtide_offline.gates.foresight import known_of_items  # noqa: PLC0415 - most commands have no gate
+
+        from .foreseeing import seen_by  # noqa: PLC0415 - as above
+
+        plan = experiment.plan
+        # The leader is chosen by the data, so its interval holds together with those of all configs.
+        configs = len(plan.configs) if self.config is None else 1
+        level = 1 - (1 - plan.intervals.confidence) / configs
+        known = known_of_items(experiment.items, plan.labeler)
+        return self.with_sight(seen_by(self, known, strategy="normal", confidence=level))
 
     def with_sight(self, seen: "Sequence[Foresight]") -> "GateOptions":
         """Return the gate with what it can see, and print that."""

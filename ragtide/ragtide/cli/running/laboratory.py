@@ -824,6 +824,7 @@ def run_experiment(
         highlight=False,
         soft_wrap=True,
     )
+    gate = gate and gate.foreseeing_experiment(experiment)
     experiment.check(roles=roles)
     signalled = False
 
