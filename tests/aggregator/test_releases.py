@@ -18,6 +18,7 @@ from tests.support.metric_events import START, event
 from ragtide import Alert
 from ragtide_aggregator.alerts.served_versions import MOST_VERSIONS, ServedVersions
 from ragtide_aggregator.alerts.watched_release import ReleaseOptions, WatchedRelease
+from ragtide_aggregator.checkpoint.options import release_options
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.estimates.headline import firing_alerts
 from ragtide_aggregator.maintenance.repair import repair
@@ -393,6 +394,22 @@ async def test_a_damaged_release_is_named_and_a_repair_drops_it_with_its_alerts(
     assert not {name.encode() for name in (field, *alerts)} & left.keys()
     ends = [(alert.rule, alert.status) for alert in await all_alerts(async_redis)]
     assert ends[2:] == [(RELEASE_RULE, "resolved"), (WORSE_RULE, "resolved")]
+
+
+async def test_of_a_split_pipeline_the_worst_verdict_counts_and_its_partitions_share_the_budget(
+    async_redis: Any,
+) -> None:
+    settings = Settings(partitions=2, splits={"shop": 2})
+    options = release_options(settings)
+    assert options.alpha == settings.releases.alpha / 2
+    for streams, mean in zip(settings.layout.all_of("shop"), (0.9, 0.2), strict=True):
+        shop = Pipeline(StateOptions(releases=options))
+        shop.serve(["v1"] * 100)
+        shop.serve(canary(0.3, 400), means={"v2": mean})
+        shop.commit()
+        await async_redis.hset(streams.checkpoint, mapping=shop.fields)
+    (release,) = await read_releases(async_redis, settings, "shop")
+    assert release.verdict == "worse"
 
 
 @pytest.mark.parametrize("size", [1_000, 20_000])
