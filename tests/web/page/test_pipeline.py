@@ -227,7 +227,7 @@ async def test_the_latency_of_answers_has_its_quantiles_and_a_target_of_a_quanti
         rules = [rule if quantile is None else rule | {"quantile": quantile}]
         async with http_service(redis_url, history=SETTINGS.history, alerts=rules) as service:
             _, text = await page(service, "/p/shop")
-        panel = text.partition('title="answer.latency_s"')[2].partition("</section>")[0]
+        panel = text.partition('id="m-')[2].partition('title="answer.latency_s"')[2].partition("</section>")[0]
         shown = re.search(r"p50 ([0-9.]+) · p95 ([0-9.]+)", panel)
         assert shown is not None
         assert [float(value) for value in shown.groups()] == pytest.approx([1.0, 9.0], rel=0.03)
