@@ -103,7 +103,7 @@ class KnownScores:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampledRows:
     """The rows of a gate: their weights, and known values in [0, 1] in the order of the strata."""
 
     weights: RowWeights
@@ -201,7 +201,7 @@ def foresee(
     return Foresight(condition.text, metric, needed, pairs, rows.known_from, beyond, wanted, rows_needed)
 
 
-def _sampled(known: KnownScores, metric: str, value_range: tuple[float, float], *, paired: bool) -> Sampled | None:
+def _sampled(known: KnownScores, metric: str, value_range: tuple[float, float], *, paired: bool) -> SampledRows | None:
     traffic = known.traffic
     ids = known.ids if traffic is None else traffic.ids
     if not len(ids):
@@ -225,13 +225,13 @@ def _sampled(known: KnownScores, metric: str, value_range: tuple[float, float], 
         source = ONE_SIDE if paired else (STORED if stored is not None else BASELINE)
         sides = (None, only) if paired else (only, None)
     else:
-        return Sampled(weights, traffic is not None, None, None, WORST)
+        return SampledRows(weights, traffic is not None, None, None, WORST)
     counts = np.add.reduceat(has.astype(np.intp), weights.starts)
     now, then = (None if side is None else side[has] for side in sides)
-    return Sampled(weights.resized(counts), traffic is not None, now, then, source)
+    return SampledRows(weights.resized(counts), traffic is not None, now, then, source)
 
 
-def _times(gate: "_Gate", rows: Sampled, fall: float, wanted: float) -> float | None:
+def _times(gate: "_Gate", rows: SampledRows, fall: float, wanted: float) -> float | None:
     low, high = 1.0, 2.0
     while gate.chance(rows, fall, ROUGH, times=high) < wanted:
         low, high = high, 2 * high
@@ -267,7 +267,7 @@ class _Gate:
         """Whether it is on a difference."""
         return self.field.partition(".")[0] == DIFFERENCE
 
-    def chance(self, rows: Sampled, fall: float, simulations: int, times: float = 1.0) -> float:
+    def chance(self, rows: SampledRows, fall: float, simulations: int, times: float = 1.0) -> float:
         """Return the probability that the gate fails after a fall, a part of the range; equal calls give it again."""
         random = np.random.default_rng(60)
         old = rows.weights

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from ragtide_offline.gates.conditions import parse_condition
+from ragtide_offline.gates.conditions import Condition, parse_condition
 from ragtide_producers import FileOptions, read_rows
 from ragtide_producers.files.interactions import name_of
 from ragtide_runtime.settings.model import Settings
@@ -20,7 +20,6 @@ from . import FAIL_IF
 if TYPE_CHECKING:
     from ragtide_offline.gates.foresight import Foresight, KnownScores
 
-    from .gating import GateOptions
 
 MOST_ROWS: Final = 10_000
 """Most rows of a file that is read before a gate runs. More rows see any fall that matters."""
@@ -58,15 +57,21 @@ def known_scores(
     return KnownScores(list(answers), stored, earlier, TrafficRows.of(drawn) if drawn else None)
 
 
-def seen_by(gate: "GateOptions", known: "KnownScores | None", *, strategy: str, confidence: float) -> "list[Foresight]":
+def seen_by(
+    conditions: Sequence[Condition],
+    metrics: Sequence[str],
+    known: "KnownScores | None",
+    *,
+    strategy: str,
+    confidence: float,
+) -> "list[Foresight]":
     """Return what the conditions of a gate can see, given what is known of the rows; nothing where it is unknown."""
     from ragtide_offline.gates.foresight import foresee  # noqa: PLC0415 - only gates foresee
 
     if known is None:
         return []
     seen = [
-        foresee(condition, known, metrics=gate.known, strategy=strategy, confidence=confidence)
-        for condition in gate.conditions
+        foresee(condition, known, metrics=metrics, strategy=strategy, confidence=confidence) for condition in conditions
     ]
     return [foresight for foresight in seen if foresight is not None]
 

@@ -89,7 +89,7 @@ class GateOptions:
             known = known_scores(file, options, settings.labeler, before, limit)
         except UnreadableFileError:  # scoring says what is wrong
             return self
-        return self.with_sight(seen_by(self, known, strategy=method[0], confidence=method[1]))
+        return self.with_sight(seen_by(self.conditions, self.known, known, strategy=method[0], confidence=method[1]))
 
     def foreseeing_experiment(self, experiment: "Experiment") -> "GateOptions":
         """Return the gate with what it can see of the items of an experiment that are drawn rows, which is printed."""
@@ -102,7 +102,7 @@ class GateOptions:
         configs = len(plan.configs) if self.config is None else 1
         level = 1 - (1 - plan.intervals.confidence) / configs
         known = known_of_items(experiment.items, plan.labeler)
-        return self.with_sight(seen_by(self, known, strategy="normal", confidence=level))
+        return self.with_sight(seen_by(self.conditions, self.known, known, strategy="normal", confidence=level))
 
     def with_sight(self, seen: "Sequence[Foresight]") -> "GateOptions":
         """Return the gate with what it can see, and print that."""
