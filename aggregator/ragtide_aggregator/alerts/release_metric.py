@@ -40,7 +40,7 @@ FORECAST_MOST: Final = 1_000_000
 """Answers to go beyond which none are stated."""
 
 
-class Limits(NamedTuple):
+class VerdictLimits(NamedTuple):
     """Error probabilities and margins by which a verdict is given."""
 
     worse: float
@@ -80,7 +80,7 @@ class _Mean:
 
 
 @dataclass(slots=True)
-class _Stratum:
+class _OpenBlock:
     """The answers with the same segment values that no block has yet, and what predicts the old version's."""
 
     second: list[float] = field(default_factory=list)
@@ -108,7 +108,7 @@ class ReleaseMetric:
         self.compared = SameTimeDifference()
         self._cap = None if key.metric in RELATIVE else 1.0
         self._means = _Mean(), _Mean()
-        self._strata: dict[int, _Stratum] = {}
+        self._strata: dict[int, _OpenBlock] = {}
         # Values of a relative metric that came before its mean was known: version, stratum, value.
         self._waiting: list[tuple[bool, int, float]] = []
         self._points: list[list[float]] = []
@@ -164,7 +164,7 @@ class ReleaseMetric:
         self._means[second].add(value)
         if code not in self._strata and len(self._strata) >= MOST_STRATA:
             code = 0
-        stratum = self._strata.setdefault(code, _Stratum())
+        stratum = self._strata.setdefault(code, _OpenBlock())
         side = stratum.second if second else stratum.first
         side.append(value)
         if len(side) > MOST_OF_A_SIDE:
@@ -180,7 +180,7 @@ class ReleaseMetric:
         self._note(time_ms)
         return True
 
-    def verdict(self, limits: Limits) -> Verdict:
+    def verdict(self, limits: VerdictLimits) -> Verdict:
         """Return the verdict by the values so far; `undecided` without any."""
         if self.compared.estimate is None:
             return "undecided"
@@ -194,7 +194,7 @@ class ReleaseMetric:
             return "not_worse"
         return "worse" if against >= -log(limits.worse) else "undecided"
 
-    def _margin(self, limits: Limits) -> float:
+    def _margin(self, limits: VerdictLimits) -> float:
         if limits.margin is not None:
             lowest, highest = self.key.value_range
             return limits.margin / (highest - lowest) / self.scale
@@ -203,7 +203,7 @@ class ReleaseMetric:
         return limits.share
 
     def record(
-        self, limits: Limits, *, an_hour: float | None, answers: int, confidence: float, points: bool
+        self, limits: VerdictLimits, *, an_hour: float | None, answers: int, confidence: float, points: bool
     ) -> MetricVerdict:
         """Return the numbers and the verdict.
 
@@ -299,7 +299,7 @@ class ReleaseMetric:
         metric._cap, metric._points, metric._next, metric._step = cap, points, following, step
         first, second = (_Mean(*mean) for mean in means)
         metric._means = first, second
-        metric._strata = {code: _Stratum(*stratum) for code, *stratum in strata}
+        metric._strata = {code: _OpenBlock(*stratum) for code, *stratum in strata}
         metric._waiting = [(bool(of_second), code, value) for of_second, code, value in waiting]
         return metric
 

@@ -64,7 +64,7 @@ class _Form(NamedTuple):
     stratum: int
 
 
-class _Pipeline:
+class _VersionedPipeline:
     """The versions of a pipeline and their releases."""
 
     def __init__(self, name: str) -> None:
@@ -110,12 +110,12 @@ class ReleaseRows(StatePart):
         self._options, self._rows, self._book = options, rows, book
         self._origin, self._clustered = origin, clustered
         self._table = _VersionRows()
-        self._pipelines: list[_Pipeline] = []
+        self._pipelines: list[_VersionedPipeline] = []
         self._numbers: dict[str, int] = {}
         self._versions: list[_Version] = []
         self._forms: dict[bytes, _Form] = {}
         # Pipelines whose versions changed since the last commit, and releases.
-        self._changed: set[_Pipeline] = set()
+        self._changed: set[_VersionedPipeline] = set()
         self._news: set[WatchedRelease] = set()
         self._gone: list[str] = []
         # Numbers of pipelines with open releases.
@@ -141,7 +141,7 @@ class ReleaseRows(StatePart):
     def _number(self, pipeline: str) -> int:
         if pipeline not in self._numbers:
             self._numbers[pipeline] = len(self._pipelines)
-            self._pipelines.append(_Pipeline(pipeline))
+            self._pipelines.append(_VersionedPipeline(pipeline))
         return self._numbers[pipeline]
 
     def _code(self, pipeline: str, version: str) -> int:
@@ -175,7 +175,9 @@ class ReleaseRows(StatePart):
             self._take(self._pipelines[number], batch, mine, np.where(timely, versions, -1), closed)
             (self._opened.add if self._pipelines[number].open else self._opened.discard)(number)
 
-    def _take(self, pipeline: _Pipeline, batch: EventBatch, answers: Rows, versions: Rows, closed: "_Closed") -> None:
+    def _take(
+        self, pipeline: _VersionedPipeline, batch: EventBatch, answers: Rows, versions: Rows, closed: "_Closed"
+    ) -> None:
         served, codes = pipeline.served, versions[answers]
         if answers.size:
             self._changed.add(pipeline)
@@ -200,7 +202,7 @@ class ReleaseRows(StatePart):
                     values = slice(starts[part], starts[part + 1])
                     self._take_part(pipeline, batch, values, version, times_ms[part])
 
-    def _answer(self, pipeline: _Pipeline, version: str | None, time_ms: int, now_ms: int) -> None:
+    def _answer(self, pipeline: _VersionedPipeline, version: str | None, time_ms: int, now_ms: int) -> None:
         served = pipeline.served
         main = None
         if version is not None and not served.serves(version, now_ms) and len(pipeline.open) < MOST_OPEN:
@@ -221,7 +223,9 @@ class ReleaseRows(StatePart):
         if opened is not None:
             self._fire(RELEASE_RULE, opened)
 
-    def _take_part(self, pipeline: _Pipeline, batch: EventBatch, values: slice, version: str, time_ms: int) -> None:
+    def _take_part(
+        self, pipeline: _VersionedPipeline, batch: EventBatch, values: slice, version: str, time_ms: int
+    ) -> None:
         form = self._form(batch.rows[values])
         if not form.keys:
             return
@@ -246,7 +250,7 @@ class ReleaseRows(StatePart):
             form = self._forms[name] = _Form(places, own, _stratum(segments))
         return form
 
-    def _take_closed(self, pipeline: _Pipeline, clusters: "Sequence[_Cluster]") -> None:
+    def _take_closed(self, pipeline: _VersionedPipeline, clusters: "Sequence[_VersionCluster]") -> None:
         for cluster in clusters:
             for release in pipeline.open:
                 old, new = (pipeline.codes.get(name, -1) for name in (release.from_version, release.to_version))
@@ -255,7 +259,7 @@ class ReleaseRows(StatePart):
                     self._take_session(release, cluster, old, new)
                     self._decide(release, cluster.time_ms)
 
-    def _take_session(self, release: WatchedRelease, cluster: "_Cluster", old: int, new: int) -> None:
+    def _take_session(self, release: WatchedRelease, cluster: "_VersionCluster", old: int, new: int) -> None:
         sides: dict[int, dict[EstimateKey, tuple[float, int]]] = {old: {}, new: {}}
         for code, row, size, total in cluster.values:
             if code in sides:
@@ -271,7 +275,7 @@ class ReleaseRows(StatePart):
             means = [(key, after, before, (n_after, n_before)) for key, after, n_after, before, n_before in pairs]
             release.take_session(values=means, time_ms=cluster.time_ms)
 
-    def _stratum_of(self, cluster: "_Cluster") -> int:
+    def _stratum_of(self, cluster: "_VersionCluster") -> int:
         # Segment values that all answers of the session have.
         first = self._rows.keys[cluster.values[0][1]].unscoped
         rows = [(self._rows.keys[row], size) for row, size in cluster.rows]
@@ -288,7 +292,7 @@ class ReleaseRows(StatePart):
         else:
             self._resolve(RELEASE_RULE, release, time_ms)
 
-    def _open(self, pipeline: _Pipeline, from_version: str, to_version: str, time_ms: int) -> WatchedRelease:
+    def _open(self, pipeline: _VersionedPipeline, from_version: str, to_version: str, time_ms: int) -> WatchedRelease:
         release = WatchedRelease(pipeline.name, from_version, to_version, time_ms, self._options)
         pipeline.open.append(release)
         pipeline.open.sort(key=_age)
@@ -298,7 +302,7 @@ class ReleaseRows(StatePart):
     def _fire(self, rule: str, release: WatchedRelease) -> None:
         self._book.fire(_alert_name(rule, release), lambda: self._alert(rule, release))
 
-    def _end(self, pipeline: _Pipeline, release: WatchedRelease, end: ReleaseEnd, time_ms: int) -> None:
+    def _end(self, pipeline: _VersionedPipeline, release: WatchedRelease, end: ReleaseEnd, time_ms: int) -> None:
         release.finish(end, time_ms)
         pipeline.open.remove(release)
         pipeline.ended.append(release)
@@ -376,7 +380,7 @@ class ReleaseRows(StatePart):
         return n, {version: int(self._rows.updated_ms[mine].max()) for version, mine in rows.items()}
 
 
-class _Cluster(NamedTuple):
+class _VersionCluster(NamedTuple):
     """A closed cluster with compared values of versions."""
 
     time_ms: int
@@ -394,7 +398,7 @@ class _Closed:
     def __init__(self, compared: Rows, closed: ClosedClusters | None) -> None:
         self._closed = closed
         self._codes = np.zeros(0, dtype=np.intp) if closed is None else compared[closed.rows]
-        self._by_part: dict[int, list[_Cluster]] | None = None
+        self._by_part: dict[int, list[_VersionCluster]] | None = None
 
     def parts_of(self, codes: Collection[int]) -> list[int]:
         """Return the parts that closed a cluster with values of versions."""
@@ -403,7 +407,7 @@ class _Closed:
         parts: list[int] = self._closed.parts[np.isin(self._codes, list(codes))].tolist()
         return parts
 
-    def at(self, part: int) -> Sequence[_Cluster]:
+    def at(self, part: int) -> Sequence[_VersionCluster]:
         """Return the clusters that a part closed, in their order."""
         if self._closed is None:
             return ()
@@ -411,8 +415,8 @@ class _Closed:
             self._by_part = self._clusters(self._closed)
         return self._by_part.get(part, ())
 
-    def _clusters(self, closed: ClosedClusters) -> dict[int, list[_Cluster]]:
-        by_part: defaultdict[int, list[_Cluster]] = defaultdict(list)
+    def _clusters(self, closed: ClosedClusters) -> dict[int, list[_VersionCluster]]:
+        by_part: defaultdict[int, list[_VersionCluster]] = defaultdict(list)
         wanted = np.unique(closed.clusters[self._codes >= 0])
         ends = np.searchsorted(closed.clusters, [wanted, wanted + 1]).T
         for start, end in ends.tolist():
@@ -423,7 +427,7 @@ class _Closed:
                 for code, row, size, total in zip(codes, rows, sizes, totals, strict=True)
                 if code >= 0
             ]
-            cluster = _Cluster(
+            cluster = _VersionCluster(
                 int(closed.times_ms[start]), {code for code in codes if code >= 0}, values,
                 list(zip(rows, sizes, strict=True)),
             )  # fmt: skip
