@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_aggregator.statistics.means.stratified import DrawnFrom, draw_of, stratified_mean
-from ragtide_offline.datasets.drawing import Answers, draw
+from ragtide_offline.datasets.drawing import DrawSource, draw
 
 Floats = NDArray[np.float64]
 
@@ -114,7 +114,7 @@ def measure(one: LabeledSet, rows: int, runs: int, *, by: str | None = "adherenc
     for run in range(runs):
         rng = np.random.default_rng((20261130, rows, run))
         places = rng.integers(0, len(one.cheap["adherence"]), SOURCE)
-        answers = Answers(np.ones(SOURCE), range(SOURCE), [None] * SOURCE, {})
+        answers = DrawSource(np.ones(SOURCE), range(SOURCE), [None] * SOURCE, {})
         if by is not None:
             scores = {names[metric]: array[places] for metric, array in one.cheap.items()}
             answers = replace(answers, band=names[by], scores=scores, spread_by=names[by])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ragtide_offline.datasets.drawing import (
     LEAST_ROWS,
-    Answers,
-    Draw,
+    DrawnSample,
+    DrawSource,
     TooFewAnswersError,
     allocation,
     draw,
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @st.composite
-def answers(some: st.DrawFn) -> Answers:
+def answers(some: st.DrawFn) -> DrawSource:
     """Answers with duplicates, owners, segments, scores of which some are absent, and different weights."""
     count = some(st.integers(1, 60))
 
@@ -36,7 +36,7 @@ def answers(some: st.DrawFn) -> Answers:
         return some(st.lists(each, min_size=count, max_size=count))
 
     scores = listed(st.one_of(st.none(), st.floats(0, 1)))
-    return Answers(
+    return DrawSource(
         weights=1 / np.array(listed(st.sampled_from([1.0, 0.5, 0.01]))),
         duplicates=listed(st.integers(0, 20)),
         owners=listed(st.sampled_from([None, "a", "b", "c"])),
@@ -47,7 +47,7 @@ def answers(some: st.DrawFn) -> Answers:
     )
 
 
-def drawn(given_answers: Answers, rows: int, seed: int, most: int | None) -> Draw:
+def drawn(given_answers: DrawSource, rows: int, seed: int, most: int | None) -> DrawnSample:
     try:
         return draw(given_answers, rows, seed=seed, most_per_owner=most)
     except TooFewAnswersError as error:
@@ -57,7 +57,7 @@ def drawn(given_answers: Answers, rows: int, seed: int, most: int | None) -> Dra
 
 @given(answers(), st.integers(1, 40), st.integers(0, 5), st.sampled_from([None, 1, 3]))
 @settings(deadline=None)
-def test_every_draw_stands_for_all_answers(one: Answers, rows: int, seed: int, most: int | None) -> None:
+def test_every_draw_stands_for_all_answers(one: DrawSource, rows: int, seed: int, most: int | None) -> None:
     """Horvitz and Thompson's estimate of the number of answers is exact, whatever was drawn."""
     draws = drawn(one, rows, seed, most)
     assert all(0 < row.probability <= 1 + 1e-9 for row in draws.rows)
@@ -70,7 +70,7 @@ def test_every_draw_stands_for_all_answers(one: Answers, rows: int, seed: int, m
 
 @given(answers(), st.integers(1, 40), st.integers(0, 5), st.sampled_from([None, 1, 3]))
 @settings(deadline=None)
-def test_no_duplicates_and_no_owner_beyond_its_limit(one: Answers, rows: int, seed: int, most: int | None) -> None:
+def test_no_duplicates_and_no_owner_beyond_its_limit(one: DrawSource, rows: int, seed: int, most: int | None) -> None:
     places = [row.place for row in drawn(one, rows, seed, most).rows]
     assert len({one.duplicates[place] for place in places}) == len(places)
     owners = Counter(one.owners[place] for place in places if one.owners[place] is not None)
@@ -79,7 +79,7 @@ def test_no_duplicates_and_no_owner_beyond_its_limit(one: Answers, rows: int, se
 
 @given(answers(), st.integers(1, 40), st.integers(0, 5))
 @settings(deadline=None)
-def test_a_stratum_has_two_rows_if_it_has_the_answers(one: Answers, rows: int, seed: int) -> None:
+def test_a_stratum_has_two_rows_if_it_has_the_answers(one: DrawSource, rows: int, seed: int) -> None:
     strata = drawn(one, rows, seed, None).strata
     assert all(stratum.rows >= 1 for stratum in strata), "an answer of a stratum without rows could not be drawn"
     if rows >= LEAST_ROWS * len(strata):
@@ -107,7 +107,7 @@ def test_a_systematic_draw_hits_each_place_with_its_probability() -> None:
     assert np.abs(hits / runs - each).max() < 4 * np.sqrt(0.25 / runs)
 
 
-def traffic() -> tuple[Answers, Any]:
+def traffic() -> tuple[DrawSource, Any]:
     """Answers whose truth depends on all by which a draw could be biased: duplicates, owners, segments, scores."""
     rng, count = np.random.default_rng(11), 400
     duplicates = np.where(np.arange(count) < 120, np.arange(count) % 6, np.arange(count))
@@ -117,7 +117,7 @@ def traffic() -> tuple[Answers, Any]:
     langs = np.where(rng.random(count) < 0.1, "de", "en")
     sampled = np.where(langs == "de", 1.0, 0.25)
     lang = {"lang": langs.tolist()}
-    return Answers(1 / sampled, duplicates.tolist(), owners.tolist(), lang, METRIC, {METRIC: scores}, METRIC), truth
+    return DrawSource(1 / sampled, duplicates.tolist(), owners.tolist(), lang, METRIC, {METRIC: scores}, METRIC), truth
 
 
 @pytest.mark.simulation
@@ -141,7 +141,7 @@ def test_strata_of_a_good_cheap_score_need_half_the_rows() -> None:
     rng, count = np.random.default_rng(3), 2_000
     scores = rng.beta(2, 2, count)
     truth = (rng.random(count) < np.where(scores > 0.5, 0.98, 0.05)).astype(float)
-    alone = Answers(np.ones(count), range(count), [None] * count, {})
+    alone = DrawSource(np.ones(count), range(count), [None] * count, {})
     by_score = replace(alone, band=METRIC, scores={METRIC: scores}, spread_by=METRIC)
     spread = [
         np.std([sum(truth[r.place] / r.probability for r in draw(a, 100, seed=n).rows) / count for n in range(150)])

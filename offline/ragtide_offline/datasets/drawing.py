@@ -69,7 +69,7 @@ class TooFewAnswersError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class DrawSource:
     """Answers to draw from, one element each."""
 
     weights: Floats
@@ -93,7 +93,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Stratum:
+class DrawStratum:
     """A stratum with its rows."""
 
     name: str
@@ -118,24 +118,24 @@ class DrawnRow(NamedTuple):
 
     place: int
     """Place among the answers."""
-    stratum: Stratum
+    stratum: DrawStratum
     probability: float
     """Probability that the draw takes this answer, in (0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class DrawnSample:
     """The rows of a draw, in the order of the answers."""
 
     rows: Sequence[DrawnRow]
-    strata: Sequence[Stratum]
+    strata: Sequence[DrawStratum]
     near_duplicates: int
     """Number of answers that a near duplicate stands for."""
     of_owners: int
     """Number of answers for which others of the same user or session stand."""
 
 
-def draw(answers: Answers, rows: int, *, seed: int, most_per_owner: int | None = None) -> Draw:
+def draw(answers: DrawSource, rows: int, *, seed: int, most_per_owner: int | None = None) -> DrawnSample:
     """Return rows that are drawn from answers. Equal arguments give equal rows.
 
     Args:
@@ -178,7 +178,7 @@ def draw(answers: Answers, rows: int, *, seed: int, most_per_owner: int | None =
     of_owners = 0 if most_per_owner is None else keep(answers.owners, most_per_owner)
     if rows > len(places):
         raise TooFewAnswersError(len(places))
-    strata: list[Stratum] = []
+    strata: list[DrawStratum] = []
     drawn_rows: list[DrawnRow] = []
     cells = _strata(answers, places, masses, rows)
     counts = allocation(
@@ -196,13 +196,13 @@ def draw(answers: Answers, rows: int, *, seed: int, most_per_owner: int | None =
                 means[metric] = float(mass[known] @ scores[members][known] / mass[known].sum())
         total = float(mass.sum())
         of = round(total) if abs(total - round(total)) < 1e-6 else total
-        stratum = Stratum(name, of, len(members), count, means)
+        stratum = DrawStratum(name, of, len(members), count, means)
         strata.append(stratum)
         each = inclusion(mass, count)
         for at in systematic(each, rng).tolist():
             place = int(members[at])
             drawn_rows.append(DrawnRow(place, stratum, float(probabilities[place] * each[at])))
-    return Draw(sorted(drawn_rows, key=lambda row: row.place), strata, near_duplicates, of_owners)
+    return DrawnSample(sorted(drawn_rows, key=lambda row: row.place), strata, near_duplicates, of_owners)
 
 
 def inclusion(masses: Floats, count: int) -> Floats:
@@ -262,7 +262,7 @@ def allocation(masses: Floats, answers: Places, spreads: Floats, rows: int) -> P
     return counts
 
 
-def _spreads(answers: Answers, masses: Floats, cells: Sequence[Places]) -> Floats:
+def _spreads(answers: DrawSource, masses: Floats, cells: Sequence[Places]) -> Floats:
     scores = (answers.scores or {}).get(answers.spread_by or "")
     if scores is None:
         return np.zeros(len(cells))
@@ -286,7 +286,7 @@ class _Cell(NamedTuple):
     members: list[int]
 
 
-def _strata(answers: Answers, places: Places, masses: Floats, rows: int) -> dict[str, Places]:
+def _strata(answers: DrawSource, places: Places, masses: Floats, rows: int) -> dict[str, Places]:
     edges, band_of = _bands(answers, places, masses, rows)
     listed = [[values[place] for place in places.tolist()] for values in answers.values.values()]
     members: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -319,7 +319,7 @@ def _distance(cell: _Cell, other: _Cell) -> tuple[float, ...]:
     return unlike + (gap > 0), gap, len(other.members)
 
 
-def _bands(answers: Answers, places: Places, masses: Floats, rows: int) -> tuple[list[float], Places]:
+def _bands(answers: DrawSource, places: Places, masses: Floats, rows: int) -> tuple[list[float], Places]:
     """Return the inner edges of bands with equal masses, and the band of each answer: -1 without a score."""
     if answers.band is None or answers.scores is None:
         return [], np.zeros(len(places), dtype=np.int64)
@@ -340,7 +340,7 @@ def _rounded(score: float) -> float:
     return float(f"{score:.3g}")
 
 
-def _name(answers: Answers, cell: _Cell, edges: Sequence[float]) -> str:
+def _name(answers: DrawSource, cell: _Cell, edges: Sequence[float]) -> str:
     parts = []
     for name, values in zip(answers.values, cell.values, strict=True):
         listed = sorted(values)

@@ -17,7 +17,7 @@ from ragtide_schemas.drawn import PROVENANCE
 from ragtide_schemas.limits import PROBABILITY_MIN
 from ragtide_schemas.suggestions import unknown
 
-from .drawing import Answers, Draw, Floats, TooFewAnswersError, draw
+from .drawing import DrawnSample, DrawSource, Floats, TooFewAnswersError, draw
 from .near_duplicates import duplicate_groups
 from .sources import AnswerSource, Key, Scores, bounded, key_of
 
@@ -58,7 +58,7 @@ class DrawnSet:
 
     rows: Sequence[dict[str, Any]]
     """Rows as values that JSON can hold, in the order of the source."""
-    draw: Draw
+    draw: DrawnSample
     id: str
     """8 hexadecimal digits that change with the source and the options."""
     source: str
@@ -104,7 +104,7 @@ class DrawnSet:
         }
 
 
-class _Answer(NamedTuple):
+class _SourceAnswer(NamedTuple):
     key: Key
     text: str
     segments: Mapping[str, str]
@@ -115,7 +115,7 @@ class _Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Strata:
+class _DrawStrata:
     segments: list[str] = field(default_factory=list)
     metric: str | None = None
     by_score: bool = False
@@ -123,7 +123,7 @@ class _Strata:
     feedback: bool = False
 
     @classmethod
-    def of(cls, by: Iterable[str]) -> "_Strata":
+    def of(cls, by: Iterable[str]) -> "_DrawStrata":
         segments: list[str] = []
         metric, kinds = None, set()
         for text in by:
@@ -155,7 +155,7 @@ def draw_set(
         ConfigurationError: a segment, a metric or a labeler is unknown, the source has no answers or too many, fewer
             answers than rows are left, or datasketch is not installed.
     """
-    strata = _Strata.of(options.by)
+    strata = _DrawStrata.of(options.by)
     labeler = _labeler(source, options, strata, label)
     per = None if options.most_per is None else options.most_per[0]
     answers = []
@@ -177,7 +177,7 @@ def draw_set(
     if per is not None and not any(answer.owner for answer in answers):
         raise ConfigurationError(f"no answer of {source.name} has a {per}: leave --most-per out")
     texts = [answer.text for answer in answers]
-    known = Answers(
+    known = DrawSource(
         weights=np.array([1 / answer.probability for answer in answers]),
         duplicates=range(len(answers)) if options.keep_duplicates else duplicate_groups(texts),
         owners=[answer.owner for answer in answers],
@@ -210,7 +210,7 @@ def draw_set(
 def _labeler(
     source: AnswerSource,
     options: DrawOptions,
-    strata: _Strata,
+    strata: _DrawStrata,
     label: Callable[[RagInteraction], Mapping[str, float]] | None,
 ) -> str | None:
     counts = Counter(labeler for scores in source.scores.values() for labeler in scores)
@@ -244,12 +244,12 @@ def _metric(wanted: str | None, table: Mapping[str, Floats], labeler: str | None
     return names[0]
 
 
-def _answer(source: AnswerSource, interaction: RagInteraction, scores: Scores, per: str | None) -> _Answer:
+def _answer(source: AnswerSource, interaction: RagInteraction, scores: Scores, per: str | None) -> _SourceAnswer:
     key = key_of(interaction)
     earlier = [turn.question for turn in interaction.history or ()]
     owner = {None: None, "user": interaction.user_id, "session": interaction.session_id}[per]
     gold = {**interaction.gold_scores, **source.feedback.get(key, {})}
-    return _Answer(
+    return _SourceAnswer(
         key,
         "\n".join([interaction.question, *reversed(earlier)]),
         interaction.segments,
@@ -274,14 +274,14 @@ def _opinion(gold: Mapping[str, float]) -> str:
     return "positive" if sum(shares) / len(shares) >= 0.5 else "negative"
 
 
-def _cheap_scores(answers: Sequence[_Answer], labeler: str | None) -> dict[str, Floats]:
+def _cheap_scores(answers: Sequence[_SourceAnswer], labeler: str | None) -> dict[str, Floats]:
     tables = [answer.scores.get(labeler or "", {}) for answer in answers]
     names = [metric for metric, _ in Counter(name for table in tables for name in table).most_common(MOST_MEANS)]
     return {name: np.array([table.get(name, np.nan) for table in tables]) for name in sorted(names)}
 
 
 def _values(
-    source: AnswerSource, answers: Sequence[_Answer], strata: _Strata, metric: str, labeler: str | None
+    source: AnswerSource, answers: Sequence[_SourceAnswer], strata: _DrawStrata, metric: str, labeler: str | None
 ) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     names = {name for answer in answers for name in answer.segments}
@@ -314,8 +314,8 @@ def _dispute(scores: Scores, metric: str, labeler: str | None) -> str:
 
 def _rows(  # noqa: PLR0917
     source: AnswerSource,
-    answers: Sequence[_Answer],
-    drawn: Draw,
+    answers: Sequence[_SourceAnswer],
+    drawn: DrawnSample,
     number: str,
     labeler: str | None,
     table: Mapping[str, Floats],
