@@ -21,7 +21,7 @@ from ragtide_offline.gates.foresight import (
     known_of_items,
     paired_intervals,
 )
-from ragtide_offline.score.drawn import TrafficRows
+from ragtide_offline.score.drawn import WeightedRows
 from ragtide_producers.files.items import items_of
 from ragtide_schemas import METRICS
 from ragtide_schemas.drawn import DrawRecord
@@ -35,7 +35,7 @@ STRATA = ((900, 60, 57), (400, 80, 64), (80, 60, 24))
 Floats = NDArray[np.float64]
 
 
-def drawn_rows() -> tuple[TrafficRows, dict[str, float], Floats]:
+def drawn_rows() -> tuple[WeightedRows, dict[str, float], Floats]:
     """Rows of three strata, their known scores, and the share of ones in the stratum of each row."""
     rows, scores, means = {}, {}, []
     for place, (of, n, ones) in enumerate(STRATA):
@@ -44,7 +44,7 @@ def drawn_rows() -> tuple[TrafficRows, dict[str, float], Floats]:
             name = f"{place}-{number:03d}"
             rows[name] = record, n / of
             scores[name] = float(number < ones)
-    traffic = TrafficRows.of(rows)
+    traffic = WeightedRows.of(rows)
     for name in traffic.ids:
         _, n, ones = STRATA[int(name[0])]
         means.append(ones / n)

@@ -40,7 +40,7 @@ FORECAST_MOST: Final = 1_000_000
 """Answers to go beyond which none are stated."""
 
 
-class VerdictLimits(NamedTuple):
+class ReleaseLimits(NamedTuple):
     """Error probabilities and margins by which a verdict is given."""
 
     worse: float
@@ -180,7 +180,7 @@ class ReleaseMetric:
         self._note(time_ms)
         return True
 
-    def verdict(self, limits: VerdictLimits) -> Verdict:
+    def verdict(self, limits: ReleaseLimits) -> Verdict:
         """Return the verdict by the values so far; `undecided` without any."""
         if self.compared.estimate is None:
             return "undecided"
@@ -194,7 +194,7 @@ class ReleaseMetric:
             return "not_worse"
         return "worse" if against >= -log(limits.worse) else "undecided"
 
-    def _margin(self, limits: VerdictLimits) -> float:
+    def _margin(self, limits: ReleaseLimits) -> float:
         if limits.margin is not None:
             lowest, highest = self.key.value_range
             return limits.margin / (highest - lowest) / self.scale
@@ -203,7 +203,7 @@ class ReleaseMetric:
         return limits.share
 
     def record(
-        self, limits: VerdictLimits, *, an_hour: float | None, answers: int, confidence: float, points: bool
+        self, limits: ReleaseLimits, *, an_hour: float | None, answers: int, confidence: float, points: bool
     ) -> MetricVerdict:
         """Return the numbers and the verdict.
 

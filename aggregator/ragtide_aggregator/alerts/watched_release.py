@@ -17,7 +17,7 @@ from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import EstimateKey
 from ..statistics.drift.seasons import HOUR_MS
-from .release_metric import LEAST_KNOWN, RELATIVE, ReleaseMetric, VerdictLimits
+from .release_metric import LEAST_KNOWN, RELATIVE, ReleaseLimits, ReleaseMetric
 
 ONE_SIDED: Final = 50
 """Answers of a version without a value of a metric, from which the metric cannot be compared."""
@@ -166,9 +166,9 @@ class WatchedRelease:
         """Return whether the longest time has passed."""
         return time_ms - self.opened_ms >= self._options.until_ms
 
-    def _limits(self, part: float, margin: float | None = None, alpha: float | None = None) -> VerdictLimits:
+    def _limits(self, part: float, margin: float | None = None, alpha: float | None = None) -> ReleaseLimits:
         budget, options = alpha or self._options.alpha, self._options
-        return VerdictLimits(budget * part, budget, options.margin, options.margin_relative, margin)
+        return ReleaseLimits(budget * part, budget, options.margin, options.margin_relative, margin)
 
     def _verdict(self, verdicts: Mapping[EstimateKey, Verdict]) -> Verdict:
         compared = {key: verdict for key, verdict in verdicts.items() if not self._one_sided(self._metrics[key])}

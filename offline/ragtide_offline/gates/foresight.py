@@ -22,7 +22,7 @@ from ragtide_schemas import definition_of
 from ragtide_schemas.drawn import PROVENANCE
 from ragtide_schemas.metrics import Kind
 
-from ..score.drawn import TrafficRows
+from ..score.drawn import WeightedRows
 from .conditions import COUNTS, DIFFERENCE, WITH_INTERVAL, Condition, split_name
 
 FALLS: Final = (0.05, 0.03)
@@ -98,7 +98,7 @@ class KnownScores:
     """Scores that are stored in the rows."""
     before: Mapping[str, Mapping[str, float]]
     """Scores of the baseline."""
-    traffic: TrafficRows | None = None
+    traffic: WeightedRows | None = None
     """The drawn rows among them: only these count then."""
 
 
@@ -125,7 +125,7 @@ def known_of_items(items: Sequence[Item], labeler: str) -> KnownScores | None:
     for item in items:
         for metric, score in stored_scores(item.metadata, labeler).items():
             stored.setdefault(metric, {})[item.item_id] = score
-    return KnownScores(list(drawn), stored, {}, TrafficRows.of(drawn))
+    return KnownScores(list(drawn), stored, {}, WeightedRows.of(drawn))
 
 
 def stored_scores(

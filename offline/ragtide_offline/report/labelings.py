@@ -33,7 +33,7 @@ from ragtide_schemas import InvalidEntryError, Measure, MetricEvent, Workspace
 from ragtide_schemas.drawn import DrawRecord
 
 from ..replay.selection import Selection, selection
-from ..score.drawn import TrafficRows
+from ..score.drawn import WeightedRows
 
 
 def comparable(key: EstimateKey) -> tuple[str, Measure | None, str]:
@@ -164,7 +164,7 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
     """
     compared: list[Compared] = []
     rows = second.drawn | first.drawn
-    drawn = TrafficRows.of(rows) if rows else None
+    drawn = WeightedRows.of(rows) if rows else None
     for mine, theirs in _comparable_keys(first, second):
         own, other = first.of[mine], second.of[theirs]
         if drawn is not None:
@@ -203,7 +203,7 @@ def labeling_differences(first: Scores, second: Scores, *, confidence: float, cl
 
 
 def _drawn_differences(
-    drawn: TrafficRows, first: tuple[Scores, EstimateKey], second: tuple[Scores, EstimateKey], *, confidence: float
+    drawn: WeightedRows, first: tuple[Scores, EstimateKey], second: tuple[Scores, EstimateKey], *, confidence: float
 ) -> Iterator[Compared]:
     (scores, mine), (others, theirs) = first, second
     own = scores.of[mine]

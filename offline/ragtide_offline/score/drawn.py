@@ -40,7 +40,7 @@ def drawn_from(row: DrawRecord, sampling_probability: float) -> DrawnFrom:
 
 
 @dataclass(frozen=True, slots=True)
-class TrafficRows:
+class WeightedRows:
     """The drawn rows of a data set, in the order of their strata."""
 
     ids: Sequence[str]
@@ -51,7 +51,7 @@ class TrafficRows:
     """Number of rows beside them that were put in by hand."""
 
     @classmethod
-    def of(cls, rows: Mapping[str, tuple[DrawRecord, float]], by_hand: int = 0) -> "TrafficRows":
+    def of(cls, rows: Mapping[str, tuple[DrawRecord, float]], by_hand: int = 0) -> "WeightedRows":
         """Return the set of rows, given how each was drawn and its sampling probability, by id."""
         named = sorted(rows.items())
         order, draw = draw_of([drawn_from(*row) for _, row in named])
@@ -148,7 +148,7 @@ class TrafficScores:
             for metric, score in part.scores.items():
                 self.of[estimate_key(part, None, metric)].setdefault(event.interaction_id, score)
 
-    def weighted(self, estimate: Estimate, drawn: TrafficRows) -> Estimate:
+    def weighted(self, estimate: Estimate, drawn: WeightedRows) -> Estimate:
         """Return an estimate of the mean of a whole pipeline with the numbers of the traffic; others as they are."""
         key = EstimateKey.of(estimate)
         scores = self.of.get(key)
@@ -191,7 +191,7 @@ def scores_of_drawn(events: Iterable[MetricEvent]) -> TrafficScores:
     return scores
 
 
-def with_probabilities(events: Sequence[MetricEvent], drawn: TrafficRows) -> list[MetricEvent]:
+def with_probabilities(events: Sequence[MetricEvent], drawn: WeightedRows) -> list[MetricEvent]:
     """Return events of drawn rows with the probability of each row, also where rows of its stratum are missing now."""
     weights = dict(zip(drawn.ids, drawn.weights.weights.tolist(), strict=True))
     return [

@@ -23,7 +23,7 @@ from ragtide_schemas.diagnosis import Diagnosis
 from ragtide_schemas.html_tables import html_table
 
 if TYPE_CHECKING:
-    from .drawn import TrafficRows
+    from .drawn import WeightedRows
 
 COLUMNS: Final = (
     "pipeline", "run", "segment", "labeler", "profile", "metric", "estimate", "lower", "upper", "n", "n_absent", "band",
@@ -119,7 +119,7 @@ class Summary:
     """The scores of the interactions, if they were asked for."""
     sums: Sums | None = None
     """The sums behind the estimates, by which it is merged and saved; None for live traffic."""
-    drawn: "TrafficRows | None" = None
+    drawn: "WeightedRows | None" = None
     """The drawn rows, if there are any: the estimates stand for the traffic that they were drawn from."""
 
     def __eq__(self, other: object) -> bool:
@@ -373,14 +373,14 @@ def summary_of_drawn(
         confidence: level of the intervals.
         ordered: whether the events are in the order of the rows.
     """
-    from .drawn import TrafficRows, scores_of_drawn, with_probabilities  # noqa: PLC0415 - few files are of drawn rows
+    from .drawn import WeightedRows, scores_of_drawn, with_probabilities  # noqa: PLC0415 - few files are of drawn rows
 
     # The order of the events moves no bit of what is merged.
     rows = sorted(events, key=lambda event: (event.pipeline, event.run or "", event.interaction_id))
     scores = scores_of_drawn(rows)
     if not scores.rows:
         return _summarize(rows, strategy=strategy, confidence=confidence)
-    drawn = TrafficRows.of(scores.rows, by_hand)
+    drawn = WeightedRows.of(scores.rows, by_hand)
     summary = _summarize(with_probabilities(rows, drawn), strategy=strategy, confidence=confidence, ordered=ordered)
     weighted = [scores.weighted(estimate, drawn) for estimate in summary.estimates]
     assert summary.sums is not None  # noqa: S101 - for the type checker: it is of events

@@ -222,6 +222,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "diagnosis": TEXTS,
         "cause_sought": BOOL,
         "step_sought": BOOL,
+        "release": MODEL,
         "notes": TEXTS,
         "message": TEXT,
         "schema_version": INT,

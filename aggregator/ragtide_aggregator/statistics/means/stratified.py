@@ -150,7 +150,7 @@ def draw_of(rows: Sequence[DrawnFrom]) -> tuple[Rows, RowWeights]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Strata:
+class _JoinedStrata:
     """Sums over strata, on the last axis; without it those over all."""
 
     share: Floats
@@ -257,7 +257,7 @@ def stratified_difference(
     )
 
 
-def _strata(values: Floats, draw: RowWeights, known: Floats | None = None) -> _Strata:
+def _strata(values: Floats, draw: RowWeights, known: Floats | None = None) -> _JoinedStrata:
     has_value = np.asarray(~np.isnan(values).any(axis=tuple(range(values.ndim - 1))))
     starts = _joined(draw, has_value)
     sizes = np.diff(starts, append=has_value.size)
@@ -295,7 +295,7 @@ def _strata(values: Floats, draw: RowWeights, known: Floats | None = None) -> _S
     part = total(has_value) / sizes
     domains = (squares / weight**2) * share**2 * sizes / np.maximum(sizes - 1, 1) * (1 - part)
     between = ((share / source + domains) * apart).sum(axis=-1) + gained / source
-    return _Strata(share, n, mean, spread, np.asarray(estimate), np.asarray(between))
+    return _JoinedStrata(share, n, mean, spread, np.asarray(estimate), np.asarray(between))
 
 
 def _joined(draw: RowWeights, has_value: NDArray[np.bool_]) -> Rows:
@@ -312,7 +312,7 @@ def _joined(draw: RowWeights, has_value: NDArray[np.bool_]) -> Rows:
     return np.array(starts, dtype=np.intp)
 
 
-def _reaches(strata: _Strata, z2: float, part: float) -> tuple[Floats, Floats]:
+def _reaches(strata: _JoinedStrata, z2: float, part: float) -> tuple[Floats, Floats]:
     """Return how far the interval reaches below and above the mean."""
     mean, share, scale = strata.mean, strata.share, strata.scale
     largest = (scale * mean * (1 - mean)).sum(axis=-1)

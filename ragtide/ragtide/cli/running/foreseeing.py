@@ -34,7 +34,7 @@ def known_scores(
         UnreadableFileError: the file cannot be read.
     """
     from ragtide_offline.gates.foresight import KnownScores, stored_scores  # noqa: PLC0415 - only gates foresee
-    from ragtide_offline.score.drawn import TrafficRows  # noqa: PLC0415 - as above
+    from ragtide_offline.score.drawn import WeightedRows  # noqa: PLC0415 - as above
     from ragtide_schemas.drawn import drawn_of  # noqa: PLC0415 - as above
 
     rows = [row.interaction for row in islice(read_rows(file, options), MOST_ROWS + 1 if limit is None else limit)]
@@ -54,7 +54,7 @@ def known_scores(
         for name, answer in answers.items()
         if (row := drawn_of(answer.metadata))
     }
-    return KnownScores(list(answers), stored, earlier, TrafficRows.of(drawn) if drawn else None)
+    return KnownScores(list(answers), stored, earlier, WeightedRows.of(drawn) if drawn else None)
 
 
 def seen_by(
