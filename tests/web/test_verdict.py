@@ -134,7 +134,10 @@ async def test_known_versions_without_a_release_are_not_comparable(async_redis: 
         assert "common time" in await reason(V1_V2)
         assert "v0 has no traffic" in await reason("/v1/verdict?pipeline=shop&from=v1&to=v0")
         await store(async_redis, watched_release("v0", "v1"))
-        assert "from=v0" in await reason("/v1/verdict?pipeline=shop&from=v1&to=v0")
+        straight = (await service.get("/v1/verdict?pipeline=shop&from=v0&to=v1"))[1]
+        turned = (await service.get("/v1/verdict?pipeline=shop&from=v1&to=v0"))[1]
+        assert (turned["from_version"], turned["to_version"]) == ("v1", "v0")
+        assert turned["n"] == straight["n"][::-1]
         await store(async_redis, ended)
         assert "no traffic" in await reason(V1_V2)
         # The newest release of the two versions counts.

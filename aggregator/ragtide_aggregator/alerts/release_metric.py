@@ -280,6 +280,17 @@ class ReleaseMetric:
             points.append(ReleasePoint(at=at, n=int(n_second), before=old, after=new, lower=lower, upper=upper))
         return points
 
+    def turned(self) -> "ReleaseMetric":
+        """Return the numbers with the versions in the other order, to be read."""
+        turned = ReleaseMetric(self.key)
+        turned.compared, turned._cap, turned._means = self.compared.turned(), self._cap, self._means[::-1]
+        turned._waiting = [(not of_second, code, value) for of_second, code, value in self._waiting]
+        turned._points = [
+            [time_ms, n_second, n_first, *means[3:], *means[:3], -upper, -lower]
+            for time_ms, n_first, n_second, *means, lower, upper in self._points
+        ]
+        return turned
+
     def dump(self) -> tuple[list[Any], bytes]:
         """Return the metric as values that JSON can hold, and as bytes."""
         strata = [[code, s.second, s.first, s.n, s.mean] for code, s in self._strata.items()]

@@ -246,6 +246,15 @@ class WatchedRelease:
             last_at=from_milliseconds(self.last_ms[1]), metrics=tuple(rows),
         )  # fmt: skip
 
+    def turned(self) -> "WatchedRelease":
+        """Return the release with the versions in the other order and without its verdict, to be read."""
+        turned = WatchedRelease(self.pipeline, self.to_version, self.from_version, self.opened_ms, self._options)
+        turned.ended_ms, turned.end = self.ended_ms, self.end
+        turned.n, turned.last_ms = self.n[::-1], self.last_ms[::-1]
+        turned._recent, turned._recent_ms = self._recent[::-1], self._recent_ms
+        turned._metrics = {key: metric.turned() for key, metric in self._metrics.items()}
+        return turned
+
     def _chosen(self, names: Collection[str] | None) -> list[ReleaseMetric]:
         if names is None:
             return [*self._metrics.values()]

@@ -73,8 +73,10 @@ async def read_verdict(
     """
     pipeline = asked.pipeline
     releases = await deployment.releases(pipeline) if may_use(pipeline) else []
-    meant = [release for release in releases if asked.means(release)]
-    if asked.from_version is None and asked.to_version is None:
+    # Where both versions began at once, chance decides which is the new one, so the other order is read as well.
+    turned = [release.turned() for release in releases] if asked.from_version and asked.to_version else []
+    meant = [release for release in (*releases, *turned) if asked.means(release)]
+    if (asked.from_version is None) == (asked.to_version is None):
         meant.sort(key=lambda release: release.end is not None)
     if not meant:
         return await _without_release(deployment, asked, releases, may_use)
@@ -186,7 +188,7 @@ async def _without_release(
     for name in asked.metrics:
         _meant(name, compared)
     asked = replace(asked, alpha=asked.alpha or watches.alpha)
-    return not_comparable(asked, await _why(deployment, asked, releases))
+    return not_comparable(asked, await _why(deployment, asked))
 
 
 def _versions(keys: Sequence[EstimateKey], releases: Sequence[WatchedRelease]) -> list[str]:
@@ -195,14 +197,9 @@ def _versions(keys: Sequence[EstimateKey], releases: Sequence[WatchedRelease]) -
     return sorted(named.union(*((release.from_version, release.to_version) for release in releases)))
 
 
-async def _why(deployment: Deployment, asked: VerdictQuestion, releases: Sequence[WatchedRelease]) -> str:
+async def _why(deployment: Deployment, asked: VerdictQuestion) -> str:
     if not deployment.settings.releases.enabled:
         return _NOT_WATCHED
-    for release in releases:
-        turned = (release.from_version, release.to_version) == (asked.to_version, asked.from_version)
-        if turned and release.end is None:
-            new = printable(release.to_version)
-            return f"{new} is the newer one, so give from={printable(release.from_version)} and to={new}"
     last: dict[str, datetime] = {}
     for estimate in await deployment.estimates(windows=False, pipeline=asked.pipeline):
         if estimate.segment is not None and estimate.updated_at is not None:

@@ -176,6 +176,14 @@ class SameTimeDifference:
         above = np.maximum.accumulate(mixed[1][::-1])[::-1]
         return np.stack([below, above])
 
+    def turned(self) -> "SameTimeDifference":
+        """Return the difference of the first version minus the second."""
+        turned = SameTimeDifference(self.unit)
+        turned.n_second, turned.n_first = self.n_first, self.n_second
+        turned._weights, turned._weighted = self._weights, -self._weighted
+        turned._capital = self._capital[::-1, ::-1].copy()
+        return turned
+
     def to_bytes(self) -> bytes:
         """Return the state as bytes, exactly."""
         head = _HEAD.pack(_VERSION, self.unit, self.n_second, self.n_first, self._weights, self._weighted)
