@@ -112,7 +112,8 @@ async def test_the_story_is_as_its_constants_say(tmp_path: Path) -> None:
         shop, helpdesk = played.alert(story.SHOP_RULE), played.alert(story.HELPDESK_RULE, story.BROKEN_SEGMENT)
         over, silenced = played.alert(story.DOCS_RULE), played.alert(story.SILENCED_RULE)
         left, hour = played.alert(story.LEAVERS_RULE), played.alert(story.BILLING_RULE)
-        assert len(played.alerts) == 6
+        # Both versions serve while sessions leave: a release opens beside the alerts of the rules.
+        assert len([alert for alert in played.alerts if alert.release is None]) == 6
         for alert, before in (
             (shop, story.BAD_DEPLOY),
             (helpdesk, story.BROKEN_RETRIEVER),

@@ -90,6 +90,7 @@ TABLE: Final[dict[str, tuple[Mapping[str, str], ...]]] = {
     "alerts ack absent": ({},),
     "alerts silence remove absent": ({},),
     "mcp": METRICS,
+    "release watch --pipeline shop --from v1 --to v1": ({},),
     "publish absent.jsonl": ({},),
     "feedback absent.jsonl": ({},),
     "publish traces absent.json": ({},),

@@ -18,6 +18,7 @@ from ragtide_schemas.details import AlertDetails
 
 NEW = "field_of_a_later_release"
 FITTING = {
+    "decided_by": "trace.adherence",
     "metric": "trace.adherence",
     "segment": "lang=de",
     "range": "24h",

@@ -18,4 +18,4 @@ def test_every_variable_of_the_table_is_one_that_the_settings_read() -> None:
 def test_every_setting_is_in_a_section() -> None:
     table = settings_table()
     assert table.startswith("## Redis\n")
-    assert table.count("\n| setting |") == table.count("## ") == 27
+    assert table.count("\n| setting |") == table.count("## ") == 28
